@@ -11,27 +11,25 @@ import (
 
 // Config is the kill switch's configuration. The zero Config exempts nothing.
 type Config struct {
-	// Exempt are functions whose messages leave under an outreach freeze and are stopped from L2 up: alerts that are
-	// critical for safety, and escalations that a person started. An effect's function comes from its listener or a
-	// verified credential, so an agent cannot claim one.
-	Exempt []string
+	// Exempt are rules whose messages leave under an outreach freeze and are stopped from L2 up: alerts that are critical
+	// for safety, and escalations that a person started.
+	Exempt []Exemption
+}
+
+// Exemption matches effects. It must look at the effect's function: that comes from the listener or a verified
+// credential, so an agent cannot claim one.
+type Exemption struct {
+	Name    string
+	Matches func(*stoplog.Effect) bool
 }
 
 // Stage contributes the level condition to every claim and denies nothing itself.
-type Stage struct{ exempt map[string]bool }
+type Stage struct{ exempt []Exemption }
 
 var _ admission.Stage = (*Stage)(nil)
 
 // New is the stage for one configuration.
-func New(c Config) *Stage {
-	s := &Stage{exempt: make(map[string]bool, len(c.Exempt))}
-	for _, f := range c.Exempt {
-		if f != "" { // an effect without a function is never exempt
-			s.exempt[f] = true
-		}
-	}
-	return s
-}
+func New(c Config) *Stage { return &Stage{exempt: c.Exempt} }
 
 // Name implements admission.Stage.
 func (s *Stage) Name() string { return "kill_switch" }
@@ -40,11 +38,17 @@ func (s *Stage) Name() string { return "kill_switch" }
 func (s *Stage) Judge(_ context.Context, c *admission.Case) (admission.Opinion, error) {
 	e := c.Effect
 	below := e.Class.Stops()
-	if e.Class == stoplog.ClassMessage && s.exempt[e.Function] {
-		below = stoplog.L2
+	d := stoplog.Allowed(s.Name())
+	if e.Class == stoplog.ClassMessage && e.Function != "" { // an effect without a function is never exempt
+		for _, x := range s.exempt {
+			if x.Matches(e) {
+				below, d.Rule = stoplog.L2, "policies/"+x.Name
+				break
+			}
+		}
 	}
 	return admission.Opinion{
-		Decision: stoplog.Allowed(s.Name()),
+		Decision: d,
 		Charges: admission.Charges{
 			Level: admission.LevelCondition{Scopes: e.Actor.Scopes(e.Destination), Below: below},
 		},
