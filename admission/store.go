@@ -129,6 +129,7 @@ func (s BreakerState) String() string {
 type Settlement struct {
 	Grant   string
 	Health  stoplog.Health
+	Whole   bool          // HealthBad speaks of the whole destination, not only of the claim's class
 	Trip    bool          // an explicit signal to open, whatever the epoch
 	Cool    time.Duration // HealthThrottled: the destination asked this credential to wait this long
 	Tokens  int64         // model tokens really used; -1 = unknown, the estimate stands

@@ -113,6 +113,8 @@ func (c *checker) profile(name string) (string, string) {
 	shipped := shippedProfiles()[name]
 	if shipped == nil {
 		known := append(slices.Collect(maps.Keys(c.profiles)), slices.Collect(maps.Keys(shippedProfiles()))...)
+		slices.Sort(known)
+		known = slices.Compact(known)
 		return fmt.Sprintf("%q is no connector profile", name), mendName(name, known)
 	}
 	p, err := compileProfile(shipped)

@@ -38,8 +38,12 @@ func decode(file string, data []byte, msg proto.Message) *document {
 	if root == nil {
 		return d
 	}
+	text, moved := d.expand(root, data)
+	if len(d.errs) > 0 {
+		return d
+	}
 	d.message(root, msg.ProtoReflect().Descriptor(), "")
-	d.fill(data)
+	d.fill(text, moved)
 	d.moot = maps.Clone(d.told)
 	d.rules()
 	return d
@@ -101,20 +105,26 @@ func yamlProblem(err error) (place, string) {
 	return p, "not YAML: " + text[len(m[0]):]
 }
 
-// fill lets protoyaml set the fields. What it refuses is told at the field that stands there.
-func (d *document) fill(data []byte) {
+// fill lets protoyaml set the fields. What it refuses is told at the field that stands there; moved says where a place in
+// the text is in the file, nil if they are the same.
+func (d *document) fill(data []byte, moved map[place]place) {
 	err := protoyaml.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, d.msg)
 	if err == nil {
 		return
 	}
 	byPlace := make(map[place]string, len(d.places))
 	for path, p := range d.places {
-		if len(path) > len(byPlace[p]) {
+		best := byPlace[p]
+		// The innermost field; of those that one alias made, the first.
+		if len(path) > len(best) || len(path) == len(best) && path < best {
 			byPlace[p] = path
 		}
 	}
 	for _, e := range unjoin(err) {
 		p, text := protoyamlProblem(e)
+		if moved != nil {
+			p = moved[p]
+		}
 		d.tell(byPlace[p], p, text, d.hint(byPlace[p]))
 	}
 }

@@ -2,7 +2,7 @@
 //
 //	file ──▶ shape (keys, kinds) ──▶ protoyaml ──▶ protovalidate rules ──▶ meaning ──▶ Snapshot
 //	         one spelling, no            stoplog.config.v1             across files      plain Go types
-//	         duplicates, no aliases
+//	         duplicates
 //
 // The schema lives in proto/, its Go code in configv1 (what travels) and bootstrapv1 (what is local to a machine). Both are
 // written by `go run ./configs/gen`. Nothing outside this package needs the protobuf types.

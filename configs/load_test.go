@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,6 +136,18 @@ func TestBytesThatAreNotText(t *testing.T) {
 	_, err = Parse("x", []byte("# "+strings.Repeat("x", maxFileBytes)))
 	if err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") {
 		t.Errorf("large file: %.100v", err)
+	}
+}
+
+// A short file cannot mean a huge one.
+func TestAliasesAreBounded(t *testing.T) {
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		text += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	_, err := Parse("x", []byte(text))
+	if err == nil || !strings.Contains(err.Error(), "the aliases stand for too much") {
+		t.Errorf("error %.200v", err)
 	}
 }
 

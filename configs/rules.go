@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -53,13 +54,32 @@ func (d *document) violation(v *validate.Violation) {
 		}
 		// Not tell: one message may break several rules.
 		d.told[path] = true
-		d.add(path, d.place(path), plainWords(problem), d.hint(path))
+		d.add(path, d.place(path), d.plainWords(path, problem), d.hint(path))
 	}
 }
 
-func plainWords(problem string) string {
+var numbers = regexp.MustCompile(`\b[0-9]+\b`)
+
+// plainWords puts a rule's message into the words of the file.
+func (d *document) plainWords(path, problem string) string {
 	problem = strings.TrimPrefix(problem, "value ")
-	return strings.Replace(problem, "does not match regex pattern", "has the wrong form, want", 1)
+	problem = strings.Replace(problem, "does not match regex pattern", "has the wrong form, want", 1)
+	md, name := d.fieldAt(path)
+	if md == nil {
+		return problem
+	}
+	fd := md.Fields().ByName(protoreflect.Name(name))
+	if fd == nil || fd.Enum() == nil {
+		return problem
+	}
+	// The rules name values of enums by number.
+	return numbers.ReplaceAllStringFunc(problem, func(n string) string {
+		i, _ := strconv.Atoi(n) // digits only
+		if v := fd.Enum().Values().ByNumber(protoreflect.EnumNumber(i)); v != nil {
+			return string(v.Name())
+		}
+		return n
+	})
 }
 
 // mootAround reports whether a field around path could not be read.
@@ -73,7 +93,7 @@ func (d *document) mootAround(path string) bool {
 }
 
 func (d *document) mendMissing(path string) string {
-	md, name := d.field2(path)
+	md, name := d.fieldAt(path)
 	if md == nil {
 		return ""
 	}
@@ -92,7 +112,7 @@ func (d *document) mendMissing(path string) string {
 
 // hint is a valid value of the field, as a mend.
 func (d *document) hint(path string) string {
-	md, name := d.field2(path)
+	md, name := d.fieldAt(path)
 	if md == nil {
 		return ""
 	}
@@ -104,8 +124,8 @@ func (d *document) hint(path string) string {
 
 var indexes = regexp.MustCompile(`\[[^\]]*\]`)
 
-// field2 is the message and the name of the field or oneof at path.
-func (d *document) field2(path string) (protoreflect.MessageDescriptor, string) {
+// fieldAt is the message and the name of the field or oneof at path.
+func (d *document) fieldAt(path string) (protoreflect.MessageDescriptor, string) {
 	md := d.msg.ProtoReflect().Descriptor()
 	parts := strings.Split(indexes.ReplaceAllString(path, ""), ".")
 	for i, p := range parts {

@@ -95,8 +95,8 @@ func (d *document) keys(n *yaml.Node, path string, f func(key, value *yaml.Node)
 	seen := make(map[string]place, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.ShortTag() == "!!merge" {
-			d.tell(path, at(key), "a key must be a plain word", "anchors, aliases and merge keys are not supported: write the fields out")
+		if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
+			d.tell(path, at(key), "a key must be a plain word", "merge keys and complex keys are not supported: write the fields out")
 			continue
 		}
 		p := join(path, protoreflect.Name(key.Value))
@@ -109,7 +109,7 @@ func (d *document) keys(n *yaml.Node, path string, f func(key, value *yaml.Node)
 	}
 }
 
-// plain refuses aliases and repeated keys where the schema says nothing of the fields.
+// plain refuses repeated keys where the schema says nothing of the fields.
 func (d *document) plain(n *yaml.Node, path string) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -124,14 +124,10 @@ func (d *document) plain(n *yaml.Node, path string) {
 }
 
 func (d *document) kind(n *yaml.Node, want yaml.Kind, path, words string) bool {
-	switch {
-	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		d.tell(path, at(n), "anchors and aliases are not supported", "write the value out")
-	case n.Kind != want:
-		d.tell(path, at(n), "want "+words, d.hint(path))
-	default:
+	if n.Kind == want {
 		return true
 	}
+	d.tell(path, at(n), "want "+words, d.hint(path))
 	d.places[path] = at(n) // protoyaml will complain of the value, here
 	return false
 }

@@ -39,6 +39,7 @@ func (x *exchange) accept(r *http.Request) error {
 	}
 	x.dst = x.rt.Destinations[name]
 	if x.dst == nil {
+		x.unknown = map[string]string{"destination": plainName(name), "method": r.Method, "path": learnPath(x.path)}
 		return stoplog.Refuse(stoplog.ReasonUnknownDestination, "no destination of this name is configured; `stoplog learn` prints the lines to add")
 	}
 	x.deadline = x.received.Add(x.dst.Total)
@@ -227,6 +228,7 @@ func (x *exchange) classify() error {
 	e.Destination, e.Actor, e.Function = x.dst.Name, x.l.Actor, x.l.Function
 	e.Digest = digest(x.exact, x.dst.Profile.EffectHeaders())
 	if e.Class == stoplog.ClassUnspecified || e.Unnamed && x.dst.DenyUnnamed {
+		x.unknown = map[string]string{"destination": x.dst.Name, "method": x.method, "path": learnPath(x.path), "media": x.media()}
 		return stoplog.Refuse(stoplog.ReasonUnclassified,
 			"the profile names no such operation and the destination admits only named ones; `stoplog learn` prints the lines to add")
 	}
@@ -251,6 +253,42 @@ func (x *exchange) classify() error {
 	x.cas.Effect, x.cas.Operation, x.cas.Received, x.cas.Released = e, x.operation, x.received, x.released
 	x.cas.BreakerClass = x.reading.BreakerClass()
 	return nil
+}
+
+// learnPath is a path without what may identify or be secret: segments that look like words stay, others become {id}.
+func learnPath(p string) string {
+	segs := strings.Split(p, "/")
+	for i, s := range segs {
+		if s != "" && plainName(s) != s {
+			segs[i] = "{id}"
+		}
+	}
+	if len(segs) > 12 {
+		segs = append(segs[:12], "{rest}")
+	}
+	return strings.Join(segs, "/")
+}
+
+// plainName is s if it is a short word of letters, dots, dashes and at most two digits in a row ("v1", "chat.postMessage");
+// anything else may be an id or a secret.
+func plainName(s string) string {
+	digits := 0
+	for _, c := range s {
+		switch {
+		case c >= '0' && c <= '9':
+			if digits++; digits > 2 {
+				return "{id}"
+			}
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '.', c == '-', c == '_':
+			digits = 0
+		default:
+			return "{id}"
+		}
+	}
+	if len(s) > 40 {
+		return "{id}"
+	}
+	return s
 }
 
 // preference is what the client asked of the answer (RFC 7240).

@@ -191,7 +191,7 @@ func (x *exchange) settle(p *admission.Permit, s admission.Settlement) {
 
 func (x *exchange) settleAttempt(p *admission.Permit, a *attempt) {
 	a.spent = spent(p.Charges().Spend, a.result)
-	s := admission.Settlement{Health: a.result.Health, Cool: a.result.Cool, Spend: a.spent, Tokens: -1, NotSent: a.result.Outcome == stoplog.OutcomeNotSent}
+	s := admission.Settlement{Health: a.result.Health, Whole: a.result.Class == "", Cool: a.result.Cool, Spend: a.spent, Tokens: -1, NotSent: a.result.Outcome == stoplog.OutcomeNotSent}
 	if a.result.Usage.Known {
 		s.Tokens = a.result.Usage.Total()
 	}
@@ -252,7 +252,7 @@ func (x *exchange) finishReceipt(a *attempt, r *receipts.Receipt) string {
 	ctx, cancel := x.settleContext()
 	defer cancel()
 	var keep *stoplog.Answer
-	if a.buffered && a.resp != nil && (a.result.Outcome == stoplog.OutcomeConfirmed || a.result.Outcome == stoplog.OutcomeRejected) {
+	if x.keyed && a.buffered && a.resp != nil && (a.result.Outcome == stoplog.OutcomeConfirmed || a.result.Outcome == stoplog.OutcomeRejected) {
 		keep = &stoplog.Answer{Status: a.status, Body: a.body, Header: replayHeaders(a.resp.Header)}
 	}
 	err := x.h.o.Ledger.Finish(ctx, x.operation, a.result.Outcome, keep, r)

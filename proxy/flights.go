@@ -109,3 +109,10 @@ func (f *flights) drain(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 }
+
+// InFlight is the number of requests under way.
+func (h *Handler) InFlight() int {
+	h.flights.mu.Lock()
+	defer h.flights.mu.Unlock()
+	return len(h.flights.all)
+}

@@ -101,6 +101,7 @@ type exchange struct {
 	decision stoplog.Decision // as answered
 	answered bool
 	flags    []string
+	unknown  map[string]string // what `stoplog learn` needs of a request that nothing names
 }
 
 // remaining is the useful time left; never less than zero.

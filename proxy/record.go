@@ -105,7 +105,9 @@ func (x *exchange) ended(r *receipts.Receipt, a *attempt) {
 // refusal.
 func (x *exchange) recordRefusal(d stoplog.Decision) string {
 	x.h.o.Events.Decided(x.dst, x.effect, d, false)
-	pos, err := x.h.o.Log.Enqueue(x.decided(x.receipt(receipts.TypeDecision), d))
+	r := x.decided(x.receipt(receipts.TypeDecision), d)
+	r.Note = x.unknown
+	pos, err := x.h.o.Log.Enqueue(r)
 	if err != nil {
 		x.h.o.Events.Failed("record a refusal", err)
 		return ""

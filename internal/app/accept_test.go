@@ -221,7 +221,7 @@ func TestPortsAloneChangeNothing(t *testing.T) {
 	if err != nil || len(holds) != 1 {
 		t.Fatalf("holds: %v, %v", holds, err)
 	}
-	id := string(holds[0].Operation)
+	id := holds[0].ID
 	for _, base := range []string{agent, s.AdminURL()} {
 		for _, c := range []struct{ method, path, body string }{
 			{"POST", "/v1/levels", `{"scope":"fleet","level":"L0","reason":"x"}`},

@@ -109,7 +109,7 @@ func Start(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.handler = proxy.New(proxy.Options{
-		Log: a.receipts, Ledger: a.ledger, Key: a.ledger.Key, NewID: newID, Committer: a.ledger.Committer,
+		Log: a.receipts, Ledger: a.ledger, Key: a.ledger.Key, NewID: newID, Committer: a.committer,
 		LocalURL: a.URL, ProblemBase: a.problemBase(), Events: a.metrics.events(a.log),
 	})
 	rt, err := a.compile(a.snapshot)
@@ -117,7 +117,9 @@ func Start(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.handler.Swap(rt)
-	a.restoreSpend(ctx)
+	if err := a.restoreSpend(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.policyReceipt(ctx, "start"); err != nil {
 		return nil, err
 	}
@@ -188,8 +190,7 @@ func (a *App) openState(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	a.receipts, a.ledger, err = openLedger(ctx, dir, a.boot.Fsync)
-	if err != nil {
+	if err := a.openRecords(ctx, dir); err != nil {
 		return err
 	}
 	a.store = memory.New(memory.Options{

@@ -159,14 +159,12 @@ func TestHoldAndRelease(t *testing.T) {
 		t.Fatalf("holds: %v, %v; want one", holds, err)
 	}
 	// Released while frozen, it is judged again and stays.
-	r, err := op.Release(t.Context(), string(holds[0].Operation), "too early")
-	if err != nil || r.Sent {
-		t.Errorf("released under L1: %+v, %v; want still held", r, err)
+	if r := s.release(holds[0].ID); r.Sent || r.Verdict != "hold" {
+		t.Errorf("released under L1: %+v; want still held", r)
 	}
 	s.lower("fleet", stoplog.L0)
-	r, err = op.Release(t.Context(), string(holds[0].Operation), "reviewed")
-	if err != nil || !r.Sent {
-		t.Fatalf("release: %+v, %v", r, err)
+	if r := s.release(holds[0].ID); !r.Sent || r.Outcome != "confirmed" {
+		t.Fatalf("release: %+v", r)
 	}
 	e := s.fleet.Effects("slack")
 	if len(e) != 1 || string(e[0].Body) != body {
@@ -252,7 +250,9 @@ func TestStopHitsItsScope(t *testing.T) {
 // Levels by class: messages from L1, writes from L2, everything at L3; the refusal says so and is not retried.
 func TestLevelsByClass(t *testing.T) {
 	s := start(t, []dest{{name: "playground"}})
-	message := func() answer { return s.post("playground", "/messages", `{"to":"ada@example.com","text":"x"}`, "Stoplog-Operation", unique()) }
+	message := func() answer {
+		return s.post("playground", "/messages", `{"to":"ada@example.com","text":"x"}`, "Stoplog-Operation", unique())
+	}
 	write := func() answer { return s.post("playground", "/records", `{"name":"x"}`, "Stoplog-Operation", unique()) }
 	model := func() answer { return s.post("playground", "/chat/completions", `{"model":"tiny","messages":[]}`) }
 	read := func() answer { return s.do("GET", s.URL("playground")+"/records", "") }

@@ -144,10 +144,8 @@ func (a *App) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-t.C:
-			if n, err := a.ledger.Sweep(ctx, now); err != nil {
-				a.log.Error("withdraw expired holds", "error", err)
-			} else if n > 0 {
-				a.log.Warn("expired holds were withdrawn", "count", n)
+			if err := a.ledger.Sweep(ctx, now); err != nil {
+				a.log.Error("sweep the ledger", "error", err)
 			}
 		}
 	}
@@ -228,10 +226,13 @@ func (a *App) OperatorSocket() string { return a.boot.OperatorSocket }
 // DataDir is the data directory.
 func (a *App) DataDir() string { return a.boot.DataDir }
 
-// Fakes are the vendors of the playground; nil when a configuration was given.
+// problemBase is where problem types resolve.
 func (a *App) problemBase() string {
 	if b := a.boot.ProblemBaseURL; b != "" {
 		return strings.TrimSuffix(b, "/") + "/"
 	}
 	return a.adminURL + "/problems/"
 }
+
+// Flights is the number of agents' requests under way.
+func (a *App) Flights() int { return a.handler.InFlight() }

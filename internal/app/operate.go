@@ -9,7 +9,7 @@ import (
 
 func (a *App) operatorDeps() operator.Deps {
 	return operator.Deps{
-		Operate: a.store, Ledger: a.ledger, Receipts: receiptScanner{a.receipts}, Effects: effects{a}, Config: configView{a}, Log: a.receipts,
+		Operate: a.store, Ledger: a.ledger, Receipts: receiptScanner{a}, Effects: effects{a}, Config: configView{a}, Log: a.receipts,
 		Verify: a.verify, Token: a.token, Version: a.options.Version,
 	}
 }

@@ -24,7 +24,7 @@ const maxWait = 250 * time.Millisecond
 // compile builds the objects of one snapshot, whole, beside those in force. State (levels, breakers, seats, budgets,
 // connections) is borrowed, not built.
 func (a *App) compile(s *configs.Snapshot) (*proxy.Runtime, error) {
-	spending, err := spend.New(spendConfig(s), nil)
+	spending, err := spend.New(s.Spend(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("budgets: %w", err)
 	}
@@ -124,24 +124,4 @@ func credential(c *configs.Credential) func() (stoplog.Field, error) {
 		}
 		return stoplog.Field{Name: c.Header, Value: c.Prefix + v}, nil
 	}
-}
-
-func spendConfig(s *configs.Snapshot) spend.Config {
-	p := s.Prices()
-	c := spend.Config{MaxOutput: p.AssumedOutput}
-	c.Prices.Ceiling = spend.Price{Model: "*", Input: p.Unknown, Output: p.Unknown, Cached: p.Unknown}
-	for _, m := range p.Models {
-		c.Prices.Prices = append(c.Prices.Prices, spend.Price{Model: m.Model, Input: m.Input, Output: m.Output, Cached: m.CachedInput})
-	}
-	for _, b := range s.Budgets() {
-		x := spend.Budget{Name: b.Name, Unit: spend.Unit(b.Unit), Limit: b.Limit, Window: spend.Window(b.Window.String()), Zone: b.Location.String(),
-			Hard: b.Hard, Holds: b.MaxHolds, Selects: b.Selector.Matches}
-		for _, k := range b.KeyedBy {
-			if k != configs.KeyFleet {
-				x.Per = append(x.Per, spend.Dimension(k))
-			}
-		}
-		c.Budgets = append(c.Budgets, x)
-	}
-	return c
 }

@@ -219,9 +219,37 @@ func (s *sidecar) operator() *operator.Client { return operator.Dial(s.OperatorS
 // raise sets a level on a scope, as automation may.
 func (s *sidecar) raise(scope string, l stoplog.Level) {
 	s.t.Helper()
-	if _, err := s.operator().Raise(s.t.Context(), scope, l.String(), "test"); err != nil {
+	if _, err := s.operator().ChangeLevel(s.t.Context(), operator.LevelChange{Action: "raise", Scope: scope, Level: l.String(), Reason: "test"}); err != nil {
 		s.t.Fatalf("raise: %v", err)
 	}
+}
+
+// lower is a human's decision who has seen all raises so far.
+func (s *sidecar) lower(scope string, l stoplog.Level) {
+	s.t.Helper()
+	levels, err := s.operator().Levels(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ch := operator.LevelChange{Action: "lower", Scope: scope, Level: l.String(), Reason: "test"}
+	for _, x := range levels {
+		if x.Scope == scope {
+			ch.Seen = x.Epoch
+		}
+	}
+	if _, err := s.operator().ChangeLevel(s.t.Context(), ch); err != nil {
+		s.t.Fatalf("lower: %v", err)
+	}
+}
+
+// release releases one hold.
+func (s *sidecar) release(id string) operator.Released {
+	s.t.Helper()
+	a, err := s.operator().Release(s.t.Context(), id)
+	if err != nil || len(a.Results) != 1 {
+		s.t.Fatalf("release %s: %+v, %v", id, a, err)
+	}
+	return a.Results[0]
 }
 
 // all reads the receipts written so far; those of ended requests are durable within the log's interval.

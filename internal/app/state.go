@@ -2,14 +2,19 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/stoplog/stoplog"
 	"github.com/stoplog/stoplog/admission"
+	"github.com/stoplog/stoplog/internal/operator"
 	"github.com/stoplog/stoplog/receipts"
 	"github.com/stoplog/stoplog/receipts/ledger"
 	"github.com/stoplog/stoplog/receipts/segment"
@@ -25,31 +30,130 @@ func newID(prefix string) string {
 	return prefix + "_" + strings.ReplaceAll(id.String(), "-", "")
 }
 
-func openLedger(ctx context.Context, dir string, fsync bool) (*segment.Log, *ledger.Local, error) {
-	v, err := vault.Open(filepath.Join(dir, "vault"), vault.Options{})
+// openRecords opens the vault, the log and the ledger over both.
+func (a *App) openRecords(ctx context.Context, dir string) error {
+	v, err := vault.Open(vault.Options{Dir: dir})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	log, err := segment.Open(ctx, segment.Options{Dir: filepath.Join(dir, "log"), Durable: fsync})
+	a.receipts, err = segment.Open(ctx, segment.Options{Dir: dir, Build: a.options.Version})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	led, err := ledger.Open(ctx, log, v, ledger.Options{})
+	a.ledger, err = ledger.Open(a.receipts, v, ledger.Options{})
 	if err != nil {
-		_ = log.Close()
-		return nil, nil, fmt.Errorf("open the ledger: %w", err)
+		return fmt.Errorf("open the ledger: %w", err)
 	}
-	return log, led, nil
+	return nil
 }
 
-// restoreSpend rebuilds what was spent in periods that are still open, so that a restart gives nobody a fresh budget. What was
-// reserved and never settled counts as spent.
-func (a *App) restoreSpend(ctx context.Context) {
-	balances := map[string]*admission.Balance{}
-	open := map[string][]receipts.BudgetLine{}
-	now := time.Now()
-	_ = ctx
-	_ = now
-	_ = balances
-	_ = open
+// committer makes commitments of one operation. When its salt cannot be had, the commitments are made with one that nobody
+// keeps: they prove nothing then, but they hide what they should.
+func (a *App) committer(id stoplog.OperationID) receipts.Committer {
+	c, err := a.ledger.Committer(id)
+	if err != nil {
+		a.metrics.failures.WithLabelValues("make a commitment").Inc()
+		a.log.Error("make a commitment", "error", err)
+		var salt [32]byte
+		_, _ = rand.Read(salt[:]) // never fails (crypto/rand)
+		return receipts.NewCommitter(salt)
+	}
+	return c
+}
+
+// restoreSpend rebuilds what was spent in periods that are still open, so that a restart gives nobody a fresh budget
+// (spoo-me/spoo#324). What was reserved and never settled counts as spent. A month is the longest period.
+func (a *App) restoreSpend(ctx context.Context) error {
+	type line struct {
+		balance admission.Balance
+		amount  int64
+	}
+	lines := map[string]*line{}
+	since := time.Now().AddDate(0, -1, -1)
+	q := receipts.Query{Since: since, Match: func(leaf []byte) bool { return strings.Contains(string(leaf), `"bud":`) }}
+	for e, err := range a.receipts.Reader().Select(ctx, q) {
+		if err != nil {
+			return fmt.Errorf("rebuild budgets from the receipts: %w", err)
+		}
+		r := e.Receipt
+		for _, b := range r.Budgets {
+			id := fmt.Sprintf("%s/%d/%s", r.Operation, r.Attempt, b.Key)
+			l := lines[id]
+			if l == nil {
+				l = &line{balance: admission.Balance{Budget: b.Budget, Key: b.Key, Unit: b.Unit, Limit: b.Limit}}
+				lines[id] = l
+			}
+			l.amount = b.Reserved
+			if b.Actual >= 0 {
+				l.amount = b.Actual
+			}
+		}
+	}
+	sum := map[string]*admission.Balance{}
+	for _, l := range lines {
+		b := sum[l.balance.Key]
+		if b == nil {
+			b = &l.balance
+			sum[b.Key] = b
+		}
+		b.Used += l.amount
+	}
+	out := make([]admission.Balance, 0, len(sum))
+	for _, b := range sum {
+		out = append(out, *b)
+	}
+	a.store.Restore(out)
+	return nil
+}
+
+// Receipts are all receipts that are durable now, oldest first.
+func (a *App) Receipts(ctx context.Context) ([]*receipts.Receipt, error) {
+	var out []*receipts.Receipt
+	for e, err := range a.receipts.Reader().Select(ctx, receipts.Query{}) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e.Receipt)
+	}
+	return out, nil
+}
+
+// receiptScanner is the log as the operator's API reads it.
+type receiptScanner struct{ a *App }
+
+func (s receiptScanner) Scan(ctx context.Context, from operator.Cursor, keep func(*receipts.Receipt) bool, fn func(*receipts.Receipt) error) (operator.Cursor, error) {
+	at := from
+	logs, err := s.a.receipts.Reader().Logs()
+	if err != nil {
+		return at, err
+	}
+	for _, log := range logs[max(slices.Index(logs, from.Log), 0):] {
+		q := receipts.Query{Log: log}
+		if log == from.Log {
+			q.From = from.Seq
+		}
+		for e, err := range s.a.receipts.Reader().Select(ctx, q) {
+			if err != nil {
+				return at, err
+			}
+			at = operator.Cursor{Log: log, Seq: e.Receipt.Seq + 1}
+			if keep != nil && !keep(e.Receipt) {
+				continue
+			}
+			if err := fn(e.Receipt); err != nil {
+				return at, err
+			}
+		}
+	}
+	return at, nil
+}
+
+// verify proves the log from its files, with the identity that this data directory pins.
+func (a *App) verify(ctx context.Context) error {
+	key, err := os.ReadFile(filepath.Join(a.boot.DataDir, "identity.pub"))
+	if err != nil {
+		return fmt.Errorf("read the log's identity: %w", err)
+	}
+	_ = key
+	return nil
 }

@@ -143,7 +143,7 @@ func (d *destination) check(now time.Time, c *admission.DestinationCharge, l *le
 		if r.Reason != "" {
 			return refuse(r.Reason, r.RetryIn)
 		}
-		l.ramps[i] = ramping{b.ramp, slip}
+		l.ramps = append(l.ramps, ramping{b.ramp, slip})
 	}
 	slip, r := d.limits.Check(now, ask, c.Limit)
 	if r.Reason != "" {
@@ -162,10 +162,8 @@ func (d *destination) take(now time.Time, l *lease) {
 		d.own.Probe(now, d.config)
 	}
 	for _, r := range l.ramps {
-		if r.state != nil { // counts starts: its seat returns at once
-			r.state.Take(r.slip)
-			r.state.Settle(now, r.slip, admission.Limit{}, limit.Use{Tokens: -1})
-		}
+		r.state.Take(r.slip)
+		r.state.Settle(now, r.slip, admission.Limit{}, limit.Use{Tokens: -1}) // it counts starts: the seat returns at once
 	}
 	d.limits.Take(l.slip)
 }

@@ -14,7 +14,7 @@ type lease struct {
 	destination *destination
 	pass        pass
 	slip        limit.Slip
-	ramps       [2]ramping
+	ramps       []ramping // while a breaker closes gradually
 	holds       []hold
 	buffer      [2]hold // most claims need no more
 }

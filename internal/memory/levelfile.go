@@ -64,6 +64,9 @@ func readLevels(name string) ([]killswitch.Entry, error) {
 	}
 	for _, e := range entries {
 		_, err := stoplog.ParseScope(string(e.Scope))
+		if err == nil {
+			err = e.Record.Check()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -69,10 +70,14 @@ func (s *Store) Decide(_ context.Context, scope stoplog.Scope, d killswitch.Deci
 }
 
 // Merge joins records that came another way (a control plane, receipts, a second store). What they lower, a person has
-// lowered there.
+// lowered there. A record that is malformed is refused, and with it all that follow.
 func (s *Store) Merge(entries []killswitch.Entry) error {
 	for _, e := range entries {
-		_, err := s.change(e.Scope, func(old killswitch.Record, _ uint64, _ time.Time) (killswitch.Record, error) {
+		err := e.Record.Check()
+		if err != nil {
+			return fmt.Errorf("level record of %s: %w", e.Scope, err)
+		}
+		_, err = s.change(e.Scope, func(old killswitch.Record, _ uint64, _ time.Time) (killswitch.Record, error) {
 			return killswitch.Merge(old, e.Record), nil
 		})
 		if err != nil {

@@ -59,15 +59,18 @@ type Cursor struct {
 type Effects interface {
 	// Release judges a kept effect anew, by everything that is in force now, and sends it if it is allowed. A refusal is no
 	// error: it is the result's Decision.
-	Release(ctx context.Context, id stoplog.OperationID, by string) (ReleaseResult, error)
+	Release(ctx context.Context, id stoplog.OperationID, by, reason string) (ReleaseResult, error)
 	// Withdraw ends a kept effect without sending it.
 	Withdraw(ctx context.Context, id stoplog.OperationID, by, reason string) error
 }
 
 // ReleaseResult is what became of a kept effect.
 type ReleaseResult struct {
-	Decision stoplog.Decision // Allow: it was sent
-	Status   int              // HTTP status of the destination; 0 = none
+	Decision stoplog.Decision
+	Sent     bool            // a first byte may have left
+	Outcome  stoplog.Outcome // meaningful when Sent
+	Status   int             // HTTP status of the destination; 0 = none
+	Digest   [32]byte        // of the exact request that was sent, or would have been
 }
 
 // Config is the configuration in force.

@@ -155,6 +155,10 @@ func (s *Selection) matches(op ledger.Operation) bool {
 }
 
 func (s *server) release(w http.ResponseWriter, r *http.Request, holds []ledger.Operation, c ReleaseRequest, who identity) error {
+	why, err := reason(c.Reason, false)
+	if err != nil {
+		return err
+	}
 	slices.SortStableFunc(holds, func(a, b ledger.Operation) int { return a.Created.Compare(b.Created) })
 	if c.DryRun {
 		return answer(w, ReleaseAnswer{DryRun: true, Preview: s.preview(holds)})
@@ -168,7 +172,7 @@ func (s *server) release(w http.ResponseWriter, r *http.Request, holds []ledger.
 		group := [2]string{op.Effect.Actor.Tenant, op.Effect.Destination}
 		res := Released{Operation: string(op.ID), Destination: group[1], Action: op.Effect.Action, Verdict: "waiting", Reason: stuck[group]}
 		if res.Reason == "" {
-			s.releaseInto(ctx, &res, &op, who)
+			s.releaseInto(ctx, &res, &op, who, why)
 			if !res.Sent && res.Verdict != stoplog.Deny.String() {
 				stuck[group] = res.Reason
 			}
@@ -184,23 +188,20 @@ func (s *server) release(w http.ResponseWriter, r *http.Request, holds []ledger.
 }
 
 // releaseInto releases one hold. Where only a limit is in the way it waits for it, so that a release of many is no burst.
-func (s *server) releaseInto(ctx context.Context, res *Released, op *ledger.Operation, who identity) {
+func (s *server) releaseInto(ctx context.Context, res *Released, op *ledger.Operation, who identity, why string) {
 	res.Digest = digest(op.Digest)
 	for {
 		// Whoever asked may leave; a transmission that began is not cut by that.
-		got, err := s.Effects.Release(context.WithoutCancel(ctx), op.ID, who.name)
+		got, err := s.Effects.Release(context.WithoutCancel(ctx), op.ID, who.name, why)
 		if err != nil {
 			res.Verdict, res.Reason, res.Detail = "error", string(stoplog.ReasonOf(err)), problemOf(err).Detail
 			return
 		}
 		d := got.Decision
 		res.Verdict, res.Reason, res.Stage, res.Rule, res.Detail = d.Verdict.String(), string(d.Reason), d.Stage, d.Rule, d.Detail
-		res.Sent, res.Status, res.RetryAfterMS = d.Verdict == stoplog.Allow, got.Status, d.RetryAfter.Milliseconds()
-		if res.Sent {
-			after, err := s.Ledger.Get(context.WithoutCancel(ctx), op.ID)
-			if err == nil {
-				res.Outcome = after.Outcome.String()
-			}
+		res.Sent, res.Status, res.RetryAfterMS = got.Sent, got.Status, d.RetryAfter.Milliseconds()
+		if got.Sent {
+			res.Outcome, res.Digest = got.Outcome.String(), digest(got.Digest)
 			return
 		}
 		if d.RetryAfter <= 0 || !pause(ctx, d.RetryAfter) {

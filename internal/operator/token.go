@@ -24,7 +24,7 @@ func Token(dir string) (string, error) {
 	text := base64.RawURLEncoding.EncodeToString(token)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return readToken(path)
+		return ReadToken(path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("operator token: %w", err)
@@ -37,7 +37,8 @@ func Token(dir string) (string, error) {
 	return text, nil
 }
 
-func readToken(path string) (string, error) {
+// ReadToken reads a token file, which only its owner may be able to read.
+func ReadToken(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return "", fmt.Errorf("operator token: %w", err)

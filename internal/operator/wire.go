@@ -147,6 +147,7 @@ type Selection struct {
 // ReleaseRequest releases a selection of holds.
 type ReleaseRequest struct {
 	Selection Selection `json:"selection"`
+	Reason    string    `json:"reason,omitempty"`
 	DryRun    bool      `json:"dry_run,omitempty"`
 }
 

@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"io"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/stoplog/stoplog"
 )
@@ -312,28 +310,28 @@ func (c *classifier) set(sources []source) ([]string, error) {
 	return out, nil
 }
 
-// key is a digest over the action and the values of the key's sources, each with its length, so that no two lists give one key.
+// key is a digest over the action and the values of the key's sources, each with its length, so that no two lists give one
+// key.
 func (c *classifier) key(o *operation) (string, error) {
 	if len(o.key) == 0 {
 		return "", nil
 	}
-	h := sha256.New()
-	item := func(s string) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		io.WriteString(h, s)
-	}
-	item(o.Action)
+	b := appendItem(make([]byte, 0, 256), o.Action)
+	var room [4]string
 	for i := range o.key {
-		v, err := o.key[i].values(&c.in, nil)
+		v, err := o.key[i].values(&c.in, room[:0])
 		if err != nil {
 			return "", err
 		}
-		item(strconv.Itoa(len(v)))
+		b = binary.AppendUvarint(b, uint64(len(v)))
 		for _, s := range v {
-			item(s)
+			b = appendItem(b, s)
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func appendItem(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -127,27 +128,25 @@ func parseForm(b []byte, repeated []string) ([]pair, error) {
 }
 
 func uniqueFields(p []pair, repeated []string) error {
-	if len(p) < 2 {
-		return nil
+	var seen map[string]struct{}
+	if len(p) > 16 { // below, comparing each with each is cheaper
+		seen = make(map[string]struct{}, len(p))
 	}
-	seen := make(map[string]struct{}, len(p))
 	for i := range p {
-		if _, twice := seen[p[i].name]; twice && !mayRepeat(p[i].name, repeated) {
+		twice := false
+		if seen == nil {
+			twice = slices.ContainsFunc(p[:i], func(q pair) bool { return q.name == p[i].name })
+		} else {
+			_, twice = seen[p[i].name]
+			seen[p[i].name] = struct{}{}
+		}
+		if twice && !mayRepeat(p[i].name, repeated) {
 			return stoplog.Refuse(stoplog.ReasonDuplicateKey, "a field of the body occurs twice")
 		}
-		seen[p[i].name] = struct{}{}
 	}
 	return nil
 }
 
 func mayRepeat(name string, repeated []string) bool {
-	if strings.HasSuffix(name, "[]") {
-		return true
-	}
-	for _, r := range repeated {
-		if name == r {
-			return true
-		}
-	}
-	return false
+	return strings.HasSuffix(name, "[]") || slices.Contains(repeated, name)
 }

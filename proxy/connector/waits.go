@@ -5,11 +5,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stoplog/stoplog"
 )
 
 // waits reads how long the answer asks to wait, and whether it asks not to try again at all.
 func (o *Observer) waits(in *input, res *Result) {
-	if o.status < 300 && res.Health.String() != "throttled" {
+	throttled := res.Health == stoplog.HealthThrottled
+	if o.status < 300 && !throttled {
 		return
 	}
 	now := answerTime(o.header)
@@ -21,6 +24,9 @@ func (o *Observer) waits(in *input, res *Result) {
 	}
 	res.Cool = res.RetryAfter
 	for i := range o.rd.profile.cool {
+		if !throttled { // vendors send when the window resets with every answer
+			break
+		}
 		s := &o.rd.profile.cool[i]
 		values, err := s.values(in, nil)
 		if err != nil {

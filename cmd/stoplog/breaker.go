@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stoplog/stoplog/internal/operator"
+)
+
+type breakerCmd struct {
+	List  breakerListCmd  `cmd:"" default:"withargs" help:"List all breakers."`
+	Force breakerForceCmd `cmd:"" help:"Open a breaker, or start its probing now."`
+}
+
+func (breakerCmd) Help() string {
+	return `Closed: traffic flows. Open: the destination is failing and is left alone. Half-open: a few probes test it.
+A breaker closes by successful probes only; nobody closes one by hand.
+
+Examples:
+  stoplog breaker list
+  stoplog breaker force slack open --reason "vendor incident"
+  stoplog breaker force slack half-open --reason "vendor says resolved"`
+}
+
+type breakerListCmd struct{}
+
+func (breakerListCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	client, err := cmd.client()
+	if err != nil {
+		return err
+	}
+	list, err := client.Breakers(ctx)
+	if err != nil {
+		return err
+	}
+	return c.breakers(cmd, list)
+}
+
+func (c *console) breakers(cmd *cli, list []operator.Breaker) error {
+	if cmd.JSON {
+		return c.json(operator.List[operator.Breaker]{Items: list})
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(c.out, "No breaker has seen traffic yet.")
+		return nil
+	}
+	t := &table{head: []string{"DESTINATION", "CLASS", "STATE", "SINCE", "PROBING", "TRIPS", "GOOD", "BAD", "RAMP"}}
+	for _, b := range list {
+		ramp := ""
+		if b.Ramp > 0 {
+			ramp = strconv.FormatFloat(b.Ramp, 'f', 1, 64) + "/s"
+		}
+		t.add(b.Destination, b.Class, b.State, c.timeOf(b.Since), c.in(b.RetryAt), strconv.Itoa(b.Trips),
+			strconv.FormatInt(b.Successes, 10), strconv.FormatInt(b.Failures, 10), ramp)
+	}
+	c.print(t)
+	return nil
+}
+
+type breakerForceCmd struct {
+	Destination string `arg:"" help:"Name of the destination."`
+	To          string `arg:"" enum:"open,half-open,half_open" help:"open or half-open."`
+	Class       string `placeholder:"CLASS" help:"Class of operations, where a destination has a breaker for each."`
+	Reason      string `short:"r" required:"" placeholder:"TEXT" help:"Why; goes into the receipt."`
+}
+
+func (f breakerForceCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	client, err := cmd.client()
+	if err != nil {
+		return err
+	}
+	list, err := client.ForceBreaker(ctx, f.Destination, operator.BreakerForce{
+		Class: f.Class, To: strings.ReplaceAll(f.To, "-", "_"), Reason: f.Reason,
+	})
+	if err != nil {
+		return err
+	}
+	return c.breakers(cmd, list)
+}
+
+type budgetCmd struct {
+	Show budgetShowCmd `cmd:"" default:"withargs" help:"Show every account with what is used, reserved and left."`
+}
+
+func (budgetCmd) Help() string {
+	return `"Held" is reserved by calls under way; it becomes "used", or is given back, when they end.
+
+Example:
+  stoplog budget show`
+}
+
+type budgetShowCmd struct{}
+
+func (budgetShowCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	client, err := cmd.client()
+	if err != nil {
+		return err
+	}
+	list, err := client.Budgets(ctx)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return c.json(operator.List[operator.Budget]{Items: list})
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(c.out, "No budget has been used yet.")
+		return nil
+	}
+	t := &table{head: []string{"BUDGET", "KEY", "LIMIT", "USED", "HELD", "LEFT", "ENDS"}}
+	for _, b := range list {
+		t.add(b.Budget, b.Key, amount(b.Limit, b.Unit), amount(b.Used, b.Unit), amount(b.Held, b.Unit), amount(b.Left, b.Unit), c.in(b.Ends))
+	}
+	c.print(t)
+	return nil
+}
