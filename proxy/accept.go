@@ -24,12 +24,12 @@ func (x *exchange) accept(r *http.Request) error {
 	if x.rt == nil {
 		return stoplog.Refuse(stoplog.ReasonConfigNotReady, "no configuration is loaded yet")
 	}
-	if !localHost(r.Host, x.l.Address) {
-		return stoplog.Refuse(stoplog.ReasonAmbiguousHost, "the Host header names neither this machine nor this listener")
-	}
 	t, err := parseTarget(r.RequestURI)
 	if err != nil {
 		return err
+	}
+	if !localHost(r.Host, x.l.Address) {
+		return stoplog.Refuse(stoplog.ReasonAmbiguousHost, "the Host header names neither this machine nor this listener")
 	}
 	name := x.l.Destination
 	x.path = t.path

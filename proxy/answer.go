@@ -338,7 +338,6 @@ func (x *exchange) passHead(a *attempt, receipt string) {
 		}
 		h[n] = vs
 	}
-	x.mapLinks(h)
 	h.Set("Stoplog-Decision", "allow")
 	if x.judgment.Observed {
 		h.Set("Stoplog-Decision", "observed;would="+x.judgment.Decision.Verdict.String()+";reason="+string(x.judgment.Decision.Reason))

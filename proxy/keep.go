@@ -157,7 +157,6 @@ func (x *exchange) writeAnswer(a *stoplog.Answer, receipt string) {
 	for _, f := range a.Header {
 		h.Add(f.Name, f.Value)
 	}
-	x.mapLinks(h)
 	h.Set("Idempotent-Replayed", "true")
 	h.Set("Stoplog-Decision", "replay")
 	h.Set("Stoplog-Operation", strconv.Quote(string(x.operation)))

@@ -214,6 +214,7 @@ func (x *exchange) send(p *admission.Permit, a *attempt, timeout time.Duration) 
 		return
 	}
 	a.head.Store(true)
+	x.mapLinks(a.resp.Header)
 	a.status = a.resp.StatusCode
 	a.observer = x.reading.Observe(a.status, a.resp.Header)
 	a.wait = func() { timer.Reset(max(time.Millisecond, min(x.idle(), x.remaining()))) }

@@ -26,6 +26,7 @@ type checked struct {
 	next   int64 // number of the segment that would follow
 	broken bool  // reading ended early: what is said about its end would be wrong
 
+	note       []byte // the checkpoint as read before the records, which may be growing
 	checkpoint *flog.Checkpoint
 	signed     int64 // records under a good checkpoint
 	vouched    int64 // records that the successor saw
@@ -143,8 +144,17 @@ func (v *verifier) segment(ctx context.Context, l *checked, name string) (bool, 
 		}
 		g, err := s.Next()
 		if err != nil {
-			l.tree = s.Tree().Clone()
-			return v.ends(l, s, file, err)
+			end, e := v.end(l, s, err)
+			if e != nil {
+				return false, e
+			}
+			if end.promised {
+				g, err = s.Next() // while we looked, a writer may have gone on
+			}
+			if err != nil {
+				l.tree = s.Tree().Clone()
+				return v.judge(l, file, s.Offset(), end), nil
+			}
 		}
 		l.roots[g.Commit.Size] = encodeRoot(g.Commit.Root)
 		if len(l.roots) > 1<<16 { // only the ends matter; keep what may be asked for
@@ -165,32 +175,47 @@ func (l *checked) forget(size int64) {
 	}
 }
 
-// ends judges why reading a segment ended.
-func (v *verifier) ends(l *checked, s *frame.Scanner, file string, err error) (bool, error) {
-	var stop *frame.Stop
-	if !errors.Is(err, io.EOF) && !errors.As(err, &stop) {
-		return false, err
+// ending is what stands where reading a segment ended.
+type ending struct {
+	stop     *frame.Stop // nil: nothing
+	tail     frame.Tail
+	promised bool // records must have stood here
+}
+
+func (v *verifier) end(l *checked, s *frame.Scanner, err error) (ending, error) {
+	e := ending{}
+	if !errors.Is(err, io.EOF) && !errors.As(err, &e.stop) {
+		return e, err
 	}
-	tail, terr := s.Tail()
+	var terr error
+	e.tail, terr = s.Tail()
 	if terr != nil {
-		return false, terr
+		return e, terr
 	}
 	_, serr := fs.Stat(v.r.fsys, l.file(l.next+1))
-	promised := tail.Damaged || serr == nil || l.checkpoint != nil && int64(l.checkpoint.Size) > l.tree.Size()
+	signed := l.checkpoint != nil && int64(l.checkpoint.Size) > s.Tree().Size()
+	e.promised = e.tail.Used > s.Offset() && (e.tail.Damaged || serr == nil || signed)
+	return e, nil
+}
+
+// judge says what an ending means; false if what follows cannot be judged. If records are missing behind a clean end,
+// the checkpoint or the successor knows.
+func (v *verifier) judge(l *checked, file string, offset int64, e ending) bool {
+	seq := l.tree.Size()
 	switch {
-	case tail.Used == s.Offset() && !tail.Damaged:
-		return true, nil // if records are missing behind a clean end, the checkpoint or the successor knows
-	case !promised:
-		v.find(TornTail, l.origin, file, l.tree.Size(), "%d bytes behind the last whole group: an unfinished write", tail.Used-s.Offset())
-		return true, nil
-	case stop == nil:
-		v.find(Edited, l.origin, file, l.tree.Size(), "offset %d: records were overwritten with zeros", s.Offset())
-	case stop.Index > stop.First && stop.Offset == s.Offset():
-		v.find(Edited, l.origin, file, stop.First, "offset %d: records %d to %d: %s", stop.Offset, stop.First, stop.Index-1, stop.What)
+	case e.tail.Used == offset:
+		return true
+	case !e.promised:
+		v.find(TornTail, l.origin, file, seq, "%d bytes behind the last whole group: an unfinished write", e.tail.Used-offset)
+		return true
+	case e.stop == nil:
+		v.find(Edited, l.origin, file, seq, "offset %d: records were overwritten with zeros", offset)
+	case e.stop.Index > e.stop.First && e.stop.Offset == offset:
+		v.find(Edited, l.origin, file, e.stop.First, "offset %d: records %d to %d: %s", offset, e.stop.First, e.stop.Index-1, e.stop.What)
 	default:
-		v.find(Edited, l.origin, file, stop.Index, "offset %d: %s", stop.Offset, stop.What)
+		v.find(Edited, l.origin, file, e.stop.Index, "offset %d: %s", e.stop.Offset, e.stop.What)
 	}
-	return false, nil
+	return false
 }
 
 // record checks one leaf and moves its operation.
@@ -252,6 +277,7 @@ func (l *checked) readCheckpoint(v *verifier) {
 	if err != nil {
 		return
 	}
+	l.note = b
 	c := &flog.Checkpoint{}
 	_, err = c.Unmarshal(b)
 	if err == nil {
@@ -261,13 +287,12 @@ func (l *checked) readCheckpoint(v *verifier) {
 
 func (v *verifier) checkSignature(l *checked) {
 	file := path.Join("log", l.name, "checkpoint")
-	b, err := fs.ReadFile(v.r.fsys, file)
-	if err != nil || l.birth == nil {
+	if l.note == nil || l.birth == nil {
 		return // nothing is signed; the successor or nobody vouches
 	}
 	key, err := note.NewVerifier(l.birth.Note[NoteKey])
 	if err == nil {
-		l.checkpoint, _, _, err = flog.ParseCheckpoint(b, l.origin, key)
+		l.checkpoint, _, _, err = flog.ParseCheckpoint(l.note, l.origin, key)
 	}
 	if err != nil {
 		v.find(Foreign, l.origin, file, -1, "the checkpoint is not signed by the key the log was born with: %v", err)

@@ -104,8 +104,8 @@ var breakerCases = map[string]func(*fixture){
 
 	"a bad probe opens it for twice as long, up to a limit": func(f *fixture) {
 		f.trip()
-		for _, cooldown := range []time.Duration{30, 60, 100, 100} {
-			f.clock.Advance(cooldown*time.Second - time.Millisecond)
+		for _, seconds := range []int{30, 60, 100, 100} {
+			f.clock.Advance(time.Duration(seconds)*time.Second - time.Millisecond)
 			f.refused(f.claim(), stoplog.ReasonBreakerOpen)
 			f.clock.Advance(time.Millisecond)
 			f.probes(1, good)

@@ -58,8 +58,14 @@ func Store(t *testing.T, open func(t *testing.T, clock *Clock) Harness) {
 		name  string
 		cases map[string]func(*fixture)
 	}{
-		{"claim", claimCases}, {"level", levelCases}, {"breaker", breakerCases}, {"limit", limitCases},
-		{"seat", seatCases}, {"share", shareCases}, {"intent", intentCases}, {"spend", spendCases},
+		{"claim", claimCases},
+		{"level", levelCases},
+		{"breaker", breakerCases},
+		{"limit", limitCases},
+		{"seat", seatCases},
+		{"share", shareCases},
+		{"intent", intentCases},
+		{"spend", spendCases},
 	}
 	for _, g := range groups {
 		for name, run := range g.cases {

@@ -38,19 +38,23 @@ func TestCharge(t *testing.T) {
 			want admission.IntentCharge
 		}{
 			{
-				"its own budget", admission.Case{Effect: &stoplog.Effect{Intent: "wish", Destination: "decision"}, Received: received},
+				"its own budget",
+				admission.Case{Effect: &stoplog.Effect{Intent: "wish", Destination: "decision"}, Received: received},
 				admission.IntentCharge{ID: "wish", Tenant: "acme", Budget: 3, Lifetime: 3 * time.Second},
 			},
 			{
-				"defaults", admission.Case{Effect: &stoplog.Effect{Intent: "wish", Destination: "other"}, Received: received},
+				"defaults",
+				admission.Case{Effect: &stoplog.Effect{Intent: "wish", Destination: "other"}, Received: received},
 				admission.IntentCharge{ID: "wish", Tenant: "acme", Budget: 2, Lifetime: 29 * time.Second},
 			},
 			{
-				"bounds", admission.Case{Effect: &stoplog.Effect{Intent: "wish", Destination: "wild"}},
+				"bounds",
+				admission.Case{Effect: &stoplog.Effect{Intent: "wish", Destination: "wild"}},
 				admission.IntentCharge{ID: "wish", Tenant: "acme", Budget: 10, Lifetime: time.Hour},
 			},
 			{
-				"no intent", admission.Case{Effect: &stoplog.Effect{}, Operation: "op"},
+				"no intent",
+				admission.Case{Effect: &stoplog.Effect{}, Operation: "op"},
 				admission.IntentCharge{ID: "operation/op", Tenant: "acme", Budget: 2, Lifetime: 30 * time.Second},
 			},
 		} {

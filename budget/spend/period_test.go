@@ -56,8 +56,10 @@ func TestPeriods(t *testing.T) {
 
 // In any zone, at any time: a period ends after now, and the instant of its end belongs to the next one.
 func TestPeriodsFollowEachOther(t *testing.T) {
-	zones := []string{"UTC", "Asia/Tokyo", "Europe/Amsterdam", "Africa/Cairo", "America/Havana", "Asia/Beirut", "America/Santiago",
-		"Asia/Kathmandu", "America/St_Johns", "Pacific/Apia"}
+	zones := []string{
+		"UTC", "Asia/Tokyo", "Europe/Amsterdam", "Africa/Cairo", "America/Havana", "Asia/Beirut", "America/Santiago",
+		"Asia/Kathmandu", "America/St_Johns", "Pacific/Apia",
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		l := zone(t, rapid.SampledFrom(zones).Draw(t, "zone"))
 		w := rapid.SampledFrom([]Window{Hour, Day, Week, Month}).Draw(t, "window")

@@ -41,6 +41,9 @@ type Options struct {
 	Version       string
 	Out           io.Writer // where the banner goes; nil = nowhere
 	LogOut        io.Writer // the process's log; nil = standard error
+
+	// Resolve looks up destinations' names; nil = the system's resolver.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // App is a running sidecar.
@@ -87,6 +90,7 @@ type entry struct {
 // nothing served before all of it is known. On an error everything that was opened is closed again.
 func Start(ctx context.Context, o Options) (_ *App, err error) {
 	a := &App{options: o, failed: make(chan error, 1)}
+	a.upstreams.Own = proxy.Guard{Own: a.own, Lookup: o.Resolve}
 	defer func() {
 		if err != nil {
 			cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -70,7 +70,7 @@ func (d dest) yaml() string {
     %s
 `, d.name, d.url, or(d.profile, d.name), or(d.total, "20s"), or(d.perAttempt, "5s"), idle, retry,
 		or(d.breaker, "{window: 10s, min_requests: 100, failure_bps: 9000, consecutive_failures: 100, cooldown: 1s, probes_per_second: 20, close_after: 1}"),
-		or(d.requests, "{capacity: 1000, refill_tokens: 1000, refill_interval: 1s}"), orInt(d.seats, 50), orInt(d.share, 10000), d.more)
+		or(d.requests, "{capacity: 1000, refill_tokens: 1000, refill_interval: 1s}"), orInt(d.seats, 50), orInt(d.share, 10000), or(d.more, "hold: {keep_agent_credential: true}"))
 }
 
 func orInt(n, v int) int {
@@ -196,6 +196,7 @@ func doCtx(t *testing.T, ctx context.Context, method, url, body string, headers 
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	req.Header.Set("Authorization", "Bearer xoxb-test")
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header[headers[i]] = append(req.Header[headers[i]][:0:0], headers[i+1])
 	}
@@ -219,7 +220,7 @@ func (s *sidecar) operator() *operator.Client { return operator.Dial(s.OperatorS
 // raise sets a level on a scope, as automation may.
 func (s *sidecar) raise(scope string, l stoplog.Level) {
 	s.t.Helper()
-	if _, err := s.operator().ChangeLevel(s.t.Context(), operator.LevelChange{Action: "raise", Scope: scope, Level: l.String(), Reason: "test"}); err != nil {
+	if _, err := s.operator().ChangeLevel(context.Background(), operator.LevelChange{Action: "raise", Scope: scope, Level: l.String(), Reason: "test"}); err != nil {
 		s.t.Fatalf("raise: %v", err)
 	}
 }
