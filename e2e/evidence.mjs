@@ -1,6 +1,7 @@
 // What must be true of the evidence after any use.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from './ports.mjs';
 import { literals } from './sdks.mjs';
 
 // evidence adds the last tests of a file; sidecar gives the process under test.
@@ -13,10 +14,23 @@ export function evidence(sidecar) {
   });
 }
 
-// added runs f and gives the receipts that it has added.
+// added runs f and gives the receipts that it has added, once there is one and no more come. Those of reads and model calls
+// are written behind the answer.
 export async function added(s, f) {
   const before = new Set((await s.receipts()).map(id));
   await f();
-  return (await s.receipts()).filter((r) => !before.has(id(r)));
+  let last = -1;
+  return until('a receipt', async () => {
+    const now = (await s.receipts()).filter((r) => !before.has(id(r)));
+    const settled = now.length > 0 && now.length === last;
+    last = now.length;
+    return settled && now.map(words);
+  });
 }
 const id = (r) => `${r.log}/${r.seq}`;
+
+// words spells out the short names of a receipt's JSON.
+const words = (r) => ({
+  type: r.typ, destination: r.dest, class: r.cls, action: r.act, verdict: r.dec, reason: r.why, operation: r.op, state: r.state,
+  outcome: r.out?.cls, usage: r.out?.use, by: r.out?.by, flags: r.flg ?? [],
+});

@@ -3,7 +3,7 @@ import { subscribe } from 'node:diagnostics_channel';
 
 const seen = [];
 subscribe('undici:request:create', ({ request }) => seen.push(`${request.method} ${request.origin}${request.path}`));
-subscribe('http.client.request.start', ({ request }) => seen.push(`${request.method} ${request.protocol}//${request.host}${request.path}`));
+subscribe('http.client.request.start', ({ request }) => seen.push(`${request.method} ${request.protocol}//${request.getHeader('host') ?? request.host}${request.path}`));
 
 // during runs f and gives what it returned or threw, and the requests that it sent.
 export async function during(f) {

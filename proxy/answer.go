@@ -77,6 +77,9 @@ func (x *exchange) endAnswer(a *attempt, err error) {
 	if isStream(a.resp.Header) {
 		a.by = "stream_end"
 	}
+	if a.left.Load() {
+		x.flag("client_gone")
+	}
 	if !complete {
 		a.err = err
 		a.errClass = errorClass(err, a.ctx)

@@ -31,11 +31,12 @@ type attempt struct {
 	result     connector.Result
 	spent      []int64
 	observer   *connector.Observer
-	grantLeft  int    // attempts left of the intent
-	unrecorded bool   // the outcome could not be made durable
-	buffered   bool   // the whole answer was read before a byte of it was passed on
-	body       []byte // what was read so far
-	head       atomic.Bool
+	grantLeft  int         // attempts left of the intent
+	unrecorded bool        // the outcome could not be made durable
+	buffered   bool        // the whole answer was read before a byte of it was passed on
+	body       []byte      // what was read so far
+	head       atomic.Bool // the head of an answer was read
+	left       atomic.Bool // the agent left; a model call is read on for its usage
 	ctx        context.Context
 	wait       func() // allows the answer another spell of silence
 	stop       func()
@@ -187,7 +188,7 @@ func (x *exchange) send(p *admission.Permit, a *attempt, timeout time.Duration) 
 		unwatch = context.AfterFunc(x.client, func() { cancel(errClientGone) })
 	} else if x.effect.Class == stoplog.ClassModel {
 		unwatch = context.AfterFunc(x.client, func() {
-			x.flag("client_gone")
+			a.left.Store(true)
 			time.AfterFunc(min(x.dst.Drain, x.remaining()), func() { cancel(errClientGone) })
 		})
 	}

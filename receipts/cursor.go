@@ -41,7 +41,12 @@ func (r *Reader) cursor(q *Query) (*cursor, error) {
 		return c, nil
 	}
 	for !q.Since.IsZero() && len(c.names) > 1 { // a log that ended before the next was born before Since
-		e, err := (&cursor{r: r, q: &Query{}, names: c.names[1:2], single: true}).next()
+		birth := &cursor{r: r, q: &Query{}, names: c.names[1:2], single: true}
+		e, err := birth.next()
+		for e == nil && err == nil {
+			e, err = birth.next()
+		}
+		birth.close()
 		if err != nil || e.Receipt.Time.After(q.Since) {
 			break
 		}

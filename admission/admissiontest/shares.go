@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stoplog/stoplog"
 	"github.com/stoplog/stoplog/admission"
 )
 
@@ -46,7 +47,7 @@ func (f *fixture) near(what string, got, want, tolerance float64) {
 	}
 }
 
-var shared = admission.Limit{Rate: 100, Burst: 20, Seats: 100, TenantSeats: 100}
+var shared = admission.Limit{Rate: 100, Burst: 20, Seats: 1e6, TenantSeats: 1e6}
 
 var shareCases = map[string]func(*fixture){
 	// Max-min fair with weights 1, 1, 2: A is satisfied with 20, the rest goes 1:2. C asks for 20 times the capacity.
@@ -64,6 +65,17 @@ var shareCases = map[string]func(*fixture){
 		got = f.serve(5*time.Second, shared, offer{"alone", 1, 1000}, offer{"small", 1, 10})
 		f.near("small", got["small"], 10, 0.1)
 		f.near("alone, with a small neighbour", got["alone"], 90, 0.05)
+	},
+
+	"who is alone is not told of shares": func(f *fixture) {
+		few := limits(func(l *admission.Limit) { *l = shared })
+		for range 2000 {
+			_, err := f.Store.Claim(f.Context(), f.claim(few, tenant("alone")))
+			if err != nil && stoplog.ReasonOf(err) == stoplog.ReasonShareUsed {
+				f.Fatal(err)
+			}
+			f.clock.Advance(time.Millisecond)
+		}
 	},
 
 	"asking for more gains nothing": func(f *fixture) {

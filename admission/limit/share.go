@@ -125,7 +125,8 @@ func (s *share) pour(capacity float64) {
 			delete(s.tenants, name)
 		}
 	}
-	if demands <= capacity {
+	// One tenant has nobody to share with. One of whom others are merely silent now must leave room for their return.
+	if demands <= capacity || len(s.tenants) < 2 {
 		return
 	}
 	slices.SortFunc(s.sorted, func(a, b *tenant) int { return cmp.Compare(a.asked/a.weight, b.asked/b.weight) })

@@ -234,3 +234,15 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 		return len(moves) >= 3 && moves[0].Breaker == "open" && moves[len(moves)-1].Breaker == "closed"
 	})
 }
+
+// A destination that fails as a whole opens for every operation, not one by one.
+func TestBreakerOfTheWholeDestination(t *testing.T) {
+	url := upstream(t, func(w http.ResponseWriter, r *http.Request) { drain(r); panic(http.ErrAbortHandler) })
+	s := start(t, []dest{{name: "github", url: url, breaker: "{window: 10s, min_requests: 100, failure_bps: 9000, consecutive_failures: 3, cooldown: 60s, probes_per_second: 20, close_after: 1}"}})
+	for _, path := range []string{"/repos/o/r/issues", "/repos/o/r/pulls", "/user"} {
+		s.do("GET", s.URL("github")+path, "")
+	}
+	if a := s.do("GET", s.URL("github")+"/repos/o/r/commits", ""); a.problem(t).Reason != "breaker_open" {
+		t.Errorf("%d %s, want breaker_open", a.status, a.body)
+	}
+}

@@ -39,11 +39,18 @@ func TestIntentsAreBounded(t *testing.T) {
 	if err := wish(100); stoplog.ReasonOf(err) != stoplog.ReasonOverloaded {
 		t.Errorf("one too many: %v", err)
 	}
-	clock.Advance(2 * time.Minute)
+	clock.Advance(7 * time.Second) // past their deadlines: they are remembered only where there is room
 	for i := 101; i < 201; i++ {
 		if err := wish(i); err != nil {
 			t.Fatalf("the old ones are over: %v", err)
 		}
+	}
+	if err := wish(201); stoplog.ReasonOf(err) != stoplog.ReasonOverloaded {
+		t.Errorf("one too many of the new ones: %v", err)
+	}
+	clock.Advance(time.Hour)
+	if err := wish(202); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -190,7 +197,7 @@ func BenchmarkClaimSettle(b *testing.B) {
 			_ = s.Settle(b.Context(), admission.Settlement{Grant: g.ID, Health: stoplog.HealthGood, Tokens: 50, Spend: []int64{5}})
 		}
 		b.Run(c.name, func(b *testing.B) {
-			s := memory.New(memory.Options{MaxIntents: 1 << 24})
+			s := memory.New(memory.Options{MaxIntents: 1 << 20})
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {

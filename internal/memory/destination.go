@@ -17,7 +17,7 @@ const (
 )
 
 // destination is what all effects to one destination share. Its own breaker (class "") stands above those of its classes:
-// people move it, and the results of claims without a class; while it is open nothing passes.
+// people move it, and results that speak of the whole destination; while it is open nothing passes.
 type destination struct {
 	name    string
 	own     *cell
@@ -70,7 +70,7 @@ type pass struct {
 	class    *cell
 	epoch    uint64 // of class
 	probe    bool   // of class
-	ownEpoch uint64 // of the destination's own breaker, if it is half-open and not the class; else 0
+	ownEpoch uint64 // of the destination's own breaker, if that is not the class's
 	ownProbe bool
 }
 
@@ -78,14 +78,15 @@ type pass struct {
 func (s *Store) pass(d *destination, now time.Time, c *admission.DestinationCharge) (pass, *stoplog.Error) {
 	d.config = c.Breaker
 	p := pass{class: d.cell(c.Class, now)}
-	if d.own != p.class && d.own.State != admission.BreakerClosed {
-		a := s.admit(d, d.own, now)
-		if !a.OK {
-			return p, refuse(a.Reason, a.RetryIn)
+	if d.own != p.class {
+		if d.own.State != admission.BreakerClosed {
+			a := s.admit(d, d.own, now)
+			if !a.OK {
+				return p, refuse(a.Reason, a.RetryIn)
+			}
+			p.ownProbe = a.Probe
 		}
-		if d.own.State == admission.BreakerHalfOpen {
-			p.ownEpoch, p.ownProbe = d.own.Epoch, a.Probe
-		}
+		p.ownEpoch = d.own.Epoch
 	}
 	a := s.admit(d, p.class, now)
 	if !a.OK {
@@ -177,7 +178,8 @@ func (s *Store) settleDestination(now time.Time, l *lease, t admission.Settlemen
 	}
 	d.limits.Settle(now, l.slip, d.limit, use)
 	s.report(d, l.pass.class, now, breaker.Result{Epoch: l.pass.epoch, Health: t.Health, Trip: t.Trip})
-	if l.pass.ownEpoch != 0 {
+	// The destination's own breaker counts what speaks of the whole destination, and whatever it let through as a probe.
+	if l.pass.class != d.own && (t.Whole || t.Health == stoplog.HealthGood || l.pass.ownProbe) {
 		s.report(d, d.own, now, breaker.Result{Epoch: l.pass.ownEpoch, Health: t.Health})
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stoplog/stoplog/admission"
 )
 
-// intentGrace is how long an intent is known after its deadline: an agent that asks again under the same id is told that
-// the intent is over, and does not get a second budget.
-const intentGrace = time.Minute
+// intentGrace is how long an intent is known after its deadline, if there is room: an agent that asks again under the same
+// id is told that the intent is over, and does not get a second budget.
+const intentGrace = 5 * time.Minute
 
 // longestIntent bounds a lifetime, so that a mistake in a configuration cannot keep intents for ever.
 const longestIntent = 24 * time.Hour
@@ -63,6 +63,9 @@ func (s *intents) check(now time.Time, c *admission.IntentCharge) (attempt, *sto
 	}
 	at := now.Sub(s.epoch)
 	s.forget(at)
+	if len(s.known) >= s.most {
+		s.forgetOne(at + intentGrace)
+	}
 	a := attempt{key: s.key(c)}
 	known, ok := s.known[a.key]
 	if !ok {
@@ -93,10 +96,17 @@ func (s *intents) take(a attempt) {
 }
 
 func (s *intents) forget(at time.Duration) {
-	for len(s.ends) > 0 && s.ends[0].at <= at {
-		delete(s.known, s.ends[0].key)
-		s.pop()
+	for s.forgetOne(at) {
 	}
+}
+
+func (s *intents) forgetOne(at time.Duration) bool {
+	if len(s.ends) == 0 || s.ends[0].at > at {
+		return false
+	}
+	delete(s.known, s.ends[0].key)
+	s.pop()
+	return true
 }
 
 func (s *intents) key(c *admission.IntentCharge) (k intentKey) {

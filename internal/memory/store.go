@@ -35,7 +35,7 @@ type Options struct {
 	OnBreaker func(admission.BreakerView)
 	OnLevel   func(killswitch.Entry)
 
-	MaxIntents int // intents known at one time; more are refused. 0 = 1,048,576
+	MaxIntents int // intents before their deadline at one time; more are refused. 0 = 2,097,152 (about 130 MB when full)
 	Remember   int // settled claims whose ids are still recognised. 0 = 4,096
 }
 
@@ -68,7 +68,7 @@ func New(o Options) *Store {
 		o.Now = time.Now
 	}
 	if o.MaxIntents <= 0 {
-		o.MaxIntents = 1 << 20
+		o.MaxIntents = 1 << 21
 	}
 	if o.Remember <= 0 {
 		o.Remember = 4096

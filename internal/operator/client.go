@@ -106,7 +106,9 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 }
 
 // Levels lists the kill switch of every scope that has one, the fleet first.
-func (c *Client) Levels(ctx context.Context) ([]Level, error) { return list[Level](ctx, c, "/v1/levels") }
+func (c *Client) Levels(ctx context.Context) ([]Level, error) {
+	return list[Level](ctx, c, "/v1/levels")
+}
 
 // ChangeLevel raises or lowers.
 func (c *Client) ChangeLevel(ctx context.Context, ch LevelChange) (LevelChanged, error) {

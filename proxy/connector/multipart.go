@@ -12,7 +12,7 @@ import (
 const maxPartHeader = 8 << 10
 
 // parseMultipart reads multipart/form-data (RFC 7578) strictly, so that no server can see other parts: the final boundary is
-// there, nothing but white space stands before the first and after the last, every part has exactly one
+// there, nothing stands before the first or after the last but one line end, every part has exactly one
 // Content-Disposition "form-data" with one name, no header is repeated or folded, and no file name comes in two spellings
 // (filename and filename*). It does not use mime/multipart, which forgives all of these.
 func parseMultipart(body []byte, boundary string, repeated []string) ([]pair, error) {
@@ -36,7 +36,7 @@ func splitParts(body []byte, boundary string) ([]pair, string) {
 	var out []pair
 	for {
 		if bytes.HasPrefix(rest, []byte("--")) {
-			if len(bytes.Trim(rest[2:], "\r\n")) > 0 {
+			if len(rest) > 2 && string(rest[2:]) != "\r\n" {
 				return nil, "goes on after its final boundary"
 			}
 			return out, ""

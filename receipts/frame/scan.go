@@ -219,7 +219,7 @@ type Tail struct {
 // Tail looks at everything behind the last whole group.
 func (s *Scanner) Tail() (Tail, error) {
 	t := Tail{Used: s.off}
-	const chunk, lap = 1 << 20, Overhead + CommitSize
+	const chunk, lap = 128 << 10, Overhead + CommitSize
 	buf := make([]byte, chunk+lap)
 	for off := s.off; ; off += chunk {
 		n, err := s.r.ReadAt(buf[:min(int64(len(buf)), max(s.size-off, 0))], off)

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoplog/stoplog/internal/operator"
+	"github.com/stoplog/stoplog/receipts"
+)
+
+type receiptsCmd struct {
+	Tail   receiptsTailCmd   `cmd:"" default:"withargs" help:"Print the newest receipts, and new ones as they come."`
+	Show   receiptsShowCmd   `cmd:"" help:"Print a receipt, or all receipts of an operation."`
+	Verify receiptsVerifyCmd `cmd:"" help:"Prove offline that no receipt was edited, removed, reordered or added."`
+	Prove  receiptsProveCmd  `cmd:"" help:"Print a receipt with its inclusion proof, for somebody who has only the identity key."`
+}
+
+func (receiptsCmd) Help() string {
+	return `Receipts are read from the data directory's files; no sidecar needs to run. With --server they come from a sidecar.
+A receipt is named by its number in the newest log (17), by LOG@17, by the Stoplog-Receipt header that the agent got, or by its
+operation.
+
+Examples:
+  stoplog receipts tail -f
+  stoplog receipts tail --verdict deny --since 1h --json
+  stoplog receipts show op_01J9…
+  stoplog receipts verify --key "$(cat pinned.pub)"
+  stoplog receipts prove 17 > proof.json && stoplog receipts verify --proof proof.json --key pinned.pub`
+}
+
+// eachReceipt calls fn for the receipts that q picks, from the sidecar or from files.
+func (c *cli) eachReceipt(ctx context.Context, q operator.Query, follow bool, fn func(*receipts.Receipt) error) error {
+	if c.remote() {
+		client, err := c.client()
+		if err != nil {
+			return err
+		}
+		return client.Receipts(ctx, q, follow, fn)
+	}
+	src, err := c.files()
+	if err != nil {
+		return err
+	}
+	at, err := operator.Select(ctx, src, operator.Cursor{}, q, fn)
+	q.Tail = 0
+	for err == nil && follow {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+			at, err = operator.Select(ctx, src, at, q, fn)
+		}
+	}
+	return err
+}
+
+func (c *cli) files() (operator.Receipts, error) {
+	dir := c.dataDir()
+	_, err := os.Stat(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, usage(fmt.Errorf("no receipts in %s; name the data directory with --data or $STOPLOG_DATA", dir))
+	}
+	return operator.Files(dir), nil
+}
+
+// findReceipts resolves what people call a receipt.
+func (c *cli) findReceipts(ctx context.Context, ref string) ([]*receipts.Receipt, error) {
+	if c.remote() {
+		client, err := c.client()
+		if err != nil {
+			return nil, err
+		}
+		return client.Find(ctx, ref)
+	}
+	src, err := c.files()
+	if err != nil {
+		return nil, err
+	}
+	return operator.Find(ctx, src, ref)
+}
+
+type receiptsTailCmd struct {
+	Follow      bool          `short:"f" help:"Go on with new receipts until Ctrl-C."`
+	N           int           `short:"n" default:"20" help:"How many to begin with; 0 = all."`
+	Type        string        `placeholder:"TYPE" help:"Only this type, for example hold.created; a * at the end matches the rest."`
+	Verdict     string        `enum:",deny,park,hold,replay,allow" default:"" placeholder:"VERDICT" help:"Only this verdict: deny, park, hold, replay, allow."`
+	Reason      string        `placeholder:"REASON" help:"Only this reason."`
+	Destination string        `placeholder:"NAME" help:"Only this destination."`
+	Class       string        `enum:",read,model,write,message" default:"" placeholder:"CLASS" help:"Only this class: read, model, write, message."`
+	Tenant      string        `placeholder:"ID" help:"Only this tenant."`
+	Agent       string        `placeholder:"ID" help:"Only this agent."`
+	Operation   string        `placeholder:"ID" help:"Only this operation."`
+	Since       time.Duration `placeholder:"DURATION" help:"Only what is younger, for example 15m."`
+}
+
+func (t receiptsTailCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	q := operator.Query{
+		Operation: t.Operation, Type: t.Type, Destination: t.Destination, Tenant: t.Tenant, Agent: t.Agent,
+		Class: t.Class, Verdict: t.Verdict, Reason: t.Reason, Tail: t.N,
+	}
+	if t.Since > 0 {
+		q.Since = c.now().Add(-t.Since)
+	}
+	err := cmd.eachReceipt(ctx, q, t.Follow, func(r *receipts.Receipt) error {
+		if cmd.JSON {
+			leaf, err := r.AppendJSON(nil)
+			if err != nil {
+				return err
+			}
+			_, err = c.out.Write(append(leaf, '\n'))
+			return err
+		}
+		return c.receiptLine(r)
+	})
+	if t.Follow && errors.Is(err, context.Canceled) {
+		return nil // Ctrl-C is how following ends
+	}
+	return err
+}
+
+// receiptLine is one receipt on one line. Columns have fixed widths, since the next receipt is not known yet.
+func (c *console) receiptLine(r *receipts.Receipt) error {
+	word, why := string(r.Type), string(r.Reason)
+	switch {
+	case r.Decided:
+		word = r.Verdict.String()
+		if r.Observe {
+			word += " (observed)"
+		}
+	case r.Outcome != nil:
+		word = r.Outcome.Outcome.String()
+	}
+	if r.Outcome != nil {
+		why = strings.TrimSpace(strconv.Itoa(r.Outcome.Status) + " " + r.Outcome.Error)
+	}
+	what := strings.TrimSpace(r.Destination + " " + r.Action)
+	if what == "" {
+		x := operator.Explain(r)
+		what = x.Effect
+	}
+	padded := fmt.Sprintf("%-12s", clean(word))
+	_, err := fmt.Fprintf(c.out, "%6d  %s  %-15s %s %-22s %s %s\n", r.Seq, r.Time.In(c.zone).Format("15:04:05.000"), r.Type,
+		c.paint(colorOf(word), padded), clean(why), clean(what), c.paint(dim, clean(string(r.Operation))))
+	return err
+}
+
+type receiptsShowCmd struct {
+	Ref string `arg:"" name:"receipt" help:"Number, LOG@NUMBER, Stoplog-Receipt header, or operation."`
+}
+
+func (s receiptsShowCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	list, err := cmd.findReceipts(ctx, s.Ref)
+	if err != nil {
+		return err
+	}
+	for i, r := range list {
+		leaf, err := r.AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			fmt.Fprintf(c.out, "%s\n", leaf)
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(c.out)
+		}
+		c.explanation(operator.Explain(r))
+	}
+	return nil
+}
+
+type receiptsVerifyCmd struct {
+	Key   string `placeholder:"KEY|FILE" help:"Pinned identity key, or a file with it (default: identity.pub of the data directory)."`
+	Proof string `placeholder:"FILE" type:"existingfile" help:"Verify the output of 'receipts prove' instead of a data directory."`
+}
+
+func (v receiptsVerifyCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	key, pinned, err := v.key(cmd)
+	if err != nil {
+		return err
+	}
+	if v.Proof != "" {
+		return v.proof(cmd, c, key)
+	}
+	rep, err := receipts.Verify(ctx, cmd.dataDir(), key)
+	if err != nil {
+		return unverified(err)
+	}
+	bad := rep.Err() != nil
+	if cmd.JSON {
+		err = c.json(map[string]any{"ok": !bad, "pinned": pinned, "logs": rep.Logs, "records": rep.Records, "findings": rep.Findings})
+		if err != nil {
+			return err
+		}
+	} else {
+		c.report(rep, bad, pinned)
+	}
+	if bad {
+		return told{exitUnverified}
+	}
+	return nil
+}
+
+func (c *console) report(rep *receipts.Report, bad, pinned bool) {
+	for _, f := range rep.Findings {
+		color, word := red, "FAULT  "
+		if f.Notice {
+			color, word = dim, "notice "
+		}
+		fmt.Fprintf(c.out, "%s %s\n", c.paint(color, word), clean(f.String()))
+	}
+	if bad {
+		fmt.Fprintf(c.out, "%s: the receipts are not what was written (%d logs, %d records)\n", c.paint(red, "NOT VERIFIED"), rep.Logs, rep.Records)
+		return
+	}
+	fmt.Fprintf(c.out, "%s: %d records in %d logs are whole, in order and signed\n", c.paint(green, "verified"), rep.Records, rep.Logs)
+	if !pinned {
+		fmt.Fprintln(c.out, "The key came from the data directory itself. Keep identity.pub elsewhere and pass it with --key: whoever can write here could replace both.")
+	}
+}
+
+// key is the identity key: given as text, as a file, or found beside the log.
+func (v receiptsVerifyCmd) key(cmd *cli) (key string, pinned bool, err error) {
+	path := v.Key
+	if strings.Count(v.Key, "+") >= 2 { // a verifier key is NAME+HASH+KEY
+		return v.Key, true, nil
+	}
+	if path == "" {
+		path = filepath.Join(cmd.dataDir(), "identity.pub")
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", false, usage(fmt.Errorf("identity key: %w", err))
+	}
+	return strings.TrimSpace(string(b)), v.Key != "", nil
+}
+
+// bundle is a receipt with its proof.
+type bundle struct {
+	Leaf  string `json:"leaf"`  // the receipt's exact bytes, which are what is hashed
+	Proof string `json:"proof"` // c2sp.org/tlog-proof@v1
+}
+
+func (v receiptsVerifyCmd) proof(cmd *cli, c *console, key string) error {
+	b, err := os.ReadFile(v.Proof)
+	if err != nil {
+		return usage(err)
+	}
+	var x bundle
+	err = json.Unmarshal(b, &x)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", v.Proof, err))
+	}
+	r, err := receipts.VerifyProof(key, []byte(x.Leaf), []byte(x.Proof))
+	if err != nil {
+		if cmd.JSON {
+			_ = c.json(map[string]any{"ok": false, "error": err.Error()})
+			return told{exitUnverified}
+		}
+		return unverified(err)
+	}
+	if cmd.JSON {
+		return c.json(map[string]any{"ok": true, "receipt": operator.Explain(r)})
+	}
+	fmt.Fprintf(c.out, "%s: receipt %s@%d is in the log, exactly so\n", c.paint(green, "verified"), clean(r.Log), r.Seq)
+	c.explanation(operator.Explain(r))
+	return nil
+}
+
+type receiptsProveCmd struct {
+	Ref string `arg:"" name:"receipt" help:"Number, LOG@NUMBER or Stoplog-Receipt header."`
+}
+
+func (p receiptsProveCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	list, err := cmd.findReceipts(ctx, p.Ref)
+	if err != nil {
+		return err
+	}
+	// Of an operation it is the newest receipt that says how it ended.
+	r := list[len(list)-1]
+	leaf, text, err := receipts.OpenReader(cmd.dataDir()).Prove(ctx, r.Log, r.Seq)
+	if err != nil {
+		return err
+	}
+	return c.json(bundle{Leaf: string(leaf), Proof: string(text)})
+}
+
+type explainCmd struct {
+	Ref string `arg:"" name:"receipt" help:"Number, LOG@NUMBER, Stoplog-Receipt header, or operation."`
+}
+
+func (explainCmd) Help() string {
+	return `Works on the data directory's files; no sidecar needs to run. Every reason is also in docs/reasons.md.
+
+Examples:
+  stoplog explain 17
+  stoplog explain op_01J9…
+  stoplog explain '"stoplog.local/0001";seq=17'`
+}
+
+func (e explainCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	list, err := cmd.findReceipts(ctx, e.Ref)
+	if err != nil {
+		return err
+	}
+	out := operator.List[operator.Explanation]{}
+	for _, r := range list {
+		out.Items = append(out.Items, operator.Explain(r))
+	}
+	if cmd.JSON {
+		return c.json(out)
+	}
+	for i, x := range out.Items {
+		if i > 0 {
+			fmt.Fprintln(c.out)
+		}
+		c.explanation(x)
+	}
+	return nil
+}
+
+func (c *console) explanation(x operator.Explanation) {
+	say := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(c.out, "%-10s %s\n", label, clean(text))
+		}
+	}
+	fmt.Fprintf(c.out, "%s  %s  %s\n", c.paint(bold, clean(x.Receipt.String())), c.time(x.Time), x.Type)
+	say("effect", x.Effect)
+	say("operation", x.Operation)
+	if x.Verdict != "" {
+		verdict := c.paint(colorOf(x.Verdict), x.Verdict)
+		if !x.Enforced {
+			verdict += " (observed, not enforced)"
+		}
+		fmt.Fprintf(c.out, "%-10s %s: %s\n", "decision", verdict, clean(x.Title))
+		say("reason", x.Reason)
+		say("decided by", x.Decider)
+		say("why", x.Why)
+	}
+	say("happened", x.Happened)
+	for _, list := range [...]struct {
+		label string
+		lines []string
+	}{{"facts", x.Facts}, {"judges", x.Judges}, {"to change", x.Change}} {
+		for i, l := range list.lines {
+			label := list.label
+			if i > 0 {
+				label = ""
+			}
+			fmt.Fprintf(c.out, "%-10s %s\n", label, clean(l))
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/stoplog/stoplog/internal/app"
+	"github.com/stoplog/stoplog/internal/demo"
+)
+
+type upCmd struct {
+	Config    []string          `placeholder:"FILE" short:"c" help:"Configuration file or folder; may be repeated. None: the shipped destinations and a playground."`
+	Bootstrap string            `placeholder:"FILE" type:"existingfile" help:"Bootstrap file: listeners, actors, addresses."`
+	Listen    string            `placeholder:"ADDR" help:"Where agents connect (default 127.0.0.1:7070)."`
+	Admin     string            `placeholder:"ADDR" help:"Health, metrics and problem pages (default 127.0.0.1:7071)."`
+	Bind      map[string]string `placeholder:"DEST=ADDR" help:"A listener of its own for one destination, without a prefix in the path; may be repeated."`
+	Tenant    string            `placeholder:"ID" help:"Tenant of whoever connects (default local)."`
+	Agent     string            `placeholder:"ID" help:"Agent of whoever connects."`
+	Observe   bool              `help:"Judge and record everything, enforce nothing but which addresses may be dialled."`
+	Drain     time.Duration     `default:"20s" help:"How long calls under way may take at the end."`
+}
+
+func (upCmd) Help() string {
+	return `Prints each destination's base URL and what to set in its SDK. Ends on Ctrl-C or SIGTERM after the calls under way; SIGHUP
+reads the configuration anew.
+
+Examples:
+  stoplog up
+  stoplog up --config stoplog.yaml --tenant acme --agent support-bot
+  stoplog up --bind stripe=127.0.0.1:7080
+  stoplog up --observe`
+}
+
+func (u upCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	// One fault of arguments or files is told at once and in full, before anything is opened.
+	a, err := app.Start(ctx, app.Options{
+		Config: u.Config, Bootstrap: u.Bootstrap, Listen: u.Listen, Admin: u.Admin, Data: cmd.Data, Bind: u.Bind,
+		Tenant: u.Tenant, Agent: u.Agent, Observe: u.Observe, Version: version, LogOut: c.err,
+	})
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if cmd.JSON {
+		err = c.json(map[string]string{"admin": a.AdminURL(), "operator_socket": a.OperatorSocket(), "data": a.DataDir(), "version": version})
+	} else {
+		a.Banner(c.out)
+	}
+	if err == nil {
+		err = wait(ctx, a, c)
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.Drain)
+	defer cancel()
+	return errors.Join(err, a.Close(end))
+}
+
+// wait returns when the sidecar has failed or is asked to end.
+func wait(ctx context.Context, a *app.App, c *console) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	failed := make(chan error, 1)
+	go func() { failed <- a.Wait() }() // ends with the process: a sidecar that never fails never returns
+	for {
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(c.err, "stoplog: ending; calls under way are finished")
+			return nil
+		case err := <-failed:
+			return err
+		case <-hup:
+			err := a.Reload()
+			if err != nil {
+				fmt.Fprintln(c.err, "stoplog: reload:", err)
+			}
+		}
+	}
+}
+
+type demoCmd struct {
+	Fast bool `help:"Do not pause for reading."`
+}
+
+func (demoCmd) Help() string {
+	return `Runs a real sidecar and fake vendors on loopback in a temporary folder, makes real calls through it, and checks each claim
+it makes. Exit code 1 if one does not hold.`
+}
+
+func (d demoCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	o := demo.Options{Version: version, Pace: !d.Fast && c.tty, Paint: c.paint}
+	if !cmd.JSON {
+		o.Out = c.out
+	}
+	res, err := demo.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		err = c.json(res)
+		if err != nil {
+			return err
+		}
+	}
+	if !res.OK {
+		return told{exitFailed}
+	}
+	return nil
+}
