@@ -14,17 +14,22 @@ export function evidence(sidecar) {
   });
 }
 
-// added runs f and gives the receipts that it has added, once there is one and no more come. Those of reads and model calls
-// are written behind the answer.
+// added runs f and gives the receipts that it has added.
 export async function added(s, f) {
-  const before = new Set((await s.receipts()).map(id));
+  const before = new Set((await settled(s, 0)).map(id));
   await f();
-  let last = -1;
-  return until('a receipt', async () => {
-    const now = (await s.receipts()).filter((r) => !before.has(id(r)));
-    const settled = now.length > 0 && now.length === last;
+  return (await settled(s, before.size + 1)).filter((r) => !before.has(id(r))).map(words);
+}
+
+// settled reads the receipts once there are at least so many and no more come: those of reads and model calls are written
+// behind the answer.
+async function settled(s, least) {
+  let last;
+  return until(`receipt ${least}`, async () => {
+    const now = await s.receipts();
+    const same = now.length >= least && now.length === last;
     last = now.length;
-    return settled && now.map(words);
+    return same && now;
   });
 }
 const id = (r) => `${r.log}/${r.seq}`;
@@ -32,5 +37,5 @@ const id = (r) => `${r.log}/${r.seq}`;
 // words spells out the short names of a receipt's JSON.
 const words = (r) => ({
   type: r.typ, destination: r.dest, class: r.cls, action: r.act, verdict: r.dec, reason: r.why, operation: r.op, state: r.state,
-  outcome: r.out?.cls, usage: r.out?.use, by: r.out?.by, flags: r.flg ?? [],
+  outcome: r.out?.cls, usage: r.out?.use, by: r.out?.by, flags: r.flag ?? [],
 });

@@ -52,7 +52,7 @@ func (c *console) breakers(cmd *cli, list []operator.Breaker) error {
 		if b.Ramp > 0 {
 			ramp = strconv.FormatFloat(b.Ramp, 'f', 1, 64) + "/s"
 		}
-		t.add(b.Destination, b.Class, b.State, c.timeOf(b.Since), c.in(b.RetryAt), strconv.Itoa(b.Trips),
+		t.add(b.Destination, b.Class, b.State, c.timeOf(b.Since), c.until(b.RetryAt), strconv.Itoa(b.Trips),
 			strconv.FormatInt(b.Successes, 10), strconv.FormatInt(b.Failures, 10), ramp)
 	}
 	c.print(t)
@@ -111,7 +111,7 @@ func (budgetShowCmd) Run(ctx context.Context, cmd *cli, c *console) error {
 	}
 	t := &table{head: []string{"BUDGET", "KEY", "LIMIT", "USED", "HELD", "LEFT", "ENDS"}}
 	for _, b := range list {
-		t.add(b.Budget, b.Key, amount(b.Limit, b.Unit), amount(b.Used, b.Unit), amount(b.Held, b.Unit), amount(b.Left, b.Unit), c.in(b.Ends))
+		t.add(b.Budget, b.Key, amount(b.Limit, b.Unit), amount(b.Used, b.Unit), amount(b.Held, b.Unit), amount(b.Left, b.Unit), c.until(b.Ends))
 	}
 	c.print(t)
 	return nil

@@ -53,7 +53,7 @@ func (holdsListCmd) Run(ctx context.Context, cmd *cli, c *console) error {
 			k = &operator.Hold{}
 		}
 		t.add(h.ID, k.Verdict, k.Reason, h.Class, h.Action, h.Destination, h.Tenant, h.Agent, strconv.Itoa(h.Recipients),
-			strconv.FormatInt(k.Bytes, 10), c.timeOf(h.Created), c.in(k.Expires))
+			strconv.FormatInt(k.Bytes, 10), c.timeOf(h.Created), c.until(k.Expires))
 	}
 	c.print(t)
 	return nil

@@ -108,8 +108,8 @@ func (c *console) timeOf(t *time.Time) string {
 	return c.time(*t)
 }
 
-// in is how far away a time is.
-func (c *console) in(t *time.Time) string {
+// until is how far away a time is.
+func (c *console) until(t *time.Time) string {
 	if t == nil {
 		return ""
 	}

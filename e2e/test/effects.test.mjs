@@ -1,8 +1,9 @@
 // Unmodified SDKs through Stoplog: what is allowed arrives once, byte for byte, and is on record.
 import { test, before, after } from 'node:test';
 import assert from 'node:assert/strict';
+import { request } from 'node:http';
 import { start } from '../harness.mjs';
-import { calls, slack, stripe, github, openai } from '../sdks.mjs';
+import { calls, slack, stripe, github, openai, anthropic, gemini, sms } from '../sdks.mjs';
 import { during } from '../wire.mjs';
 import { added, evidence } from '../evidence.mjs';
 
@@ -53,14 +54,20 @@ test('stripe: a lost reply is no second charge', async () => {
   assert.equal((await s.vendors.effects('stripe')).length, 1);
 });
 
+test('twilio: the same message twice is two messages, since nothing says that it is one', async () => {
+  await s.vendors.reset();
+  for (let i = 0; i < 2; i++) await sms(s.base('twilio')).messages.create({ to: '+15550001', from: '+15550002', body: 'reminder' });
+  assert.equal((await s.vendors.effects('twilio')).length, 2);
+});
+
 test('twilio: a lost reply is not sent again, and is told as unknown', async () => {
   await s.vendors.reset();
   await s.vendors.fault({ vendor: 'twilio', kind: 'cut_after_effect', times: 1 });
-  const c = calls.find((c) => c.name === 'twilio message');
-  const { error } = await during(() => c.run(s.base('twilio')));
+  const send = () => sms(s.base('twilio')).messages.create({ to: '+15550001', from: '+15550002', body: 'code 4711' });
+  const { error } = await during(send);
   assert.ok(error);
   assert.equal((await s.vendors.requests('twilio')).length, 1);
-  const again = await during(() => c.run(s.base('twilio')));
+  const again = await during(send);
   assert.ok(again.error, 'the same message again is not sent while the outcome of the first is unknown');
   assert.equal((await s.vendors.requests('twilio')).length, 1);
 });
@@ -114,14 +121,22 @@ test('an agent that leaves a stream leaves no open call', async () => {
     for await (const _ of stream) break;
     await new Promise((r) => setTimeout(r, 1500)); // the drain reads on to the usage
   });
-  const end = receipts.filter((r) => r.destination === 'openai' && r.outcome);
-  assert.equal(end.length, 1);
+  const [end, ...more] = receipts.filter((r) => r.outcome);
+  assert.deepEqual(more, []);
+  assert.ok(end.flags.includes('client_gone'));
+  assert.equal(end.usage.out, 8, 'the usage was read after the agent had left');
+});
+
+// post sends a generic write; the content differs from call to call.
+let n = 0;
+const post = (headers = {}) => fetch(s.base('generic') + '/items', {
+  method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify({ n: ++n }), redirect: 'manual',
 });
 
 test('a redirect is handed to the agent, not followed', async () => {
   await s.vendors.reset();
   await s.vendors.fault({ vendor: 'generic', kind: 'redirect', location: 'http://evil.example/x', times: 1 });
-  const res = await fetch(s.base('generic') + '/items', { method: 'POST', body: '{"a":1}', headers: { 'content-type': 'application/json' }, redirect: 'manual' });
+  const res = await post();
   assert.equal(res.status, 307);
   assert.equal(res.headers.get('location'), 'http://evil.example/x');
 });
@@ -129,10 +144,69 @@ test('a redirect is handed to the agent, not followed', async () => {
 test('a truncated answer never ends cleanly', async () => {
   await s.vendors.reset();
   await s.vendors.fault({ vendor: 'generic', kind: 'cut_mid_body', times: 1 });
-  const res = await fetch(s.base('generic') + '/items', { method: 'POST', body: '{"a":1}', headers: { 'content-type': 'application/json' } })
-    .catch(() => null);
+  const res = await post().catch(() => null);
   if (res?.ok) await assert.rejects(res.text());
   assert.equal((await s.vendors.requests('generic')).length, 1);
+});
+
+test('a stream that breaks is no complete answer', async () => {
+  await s.vendors.reset();
+  await s.vendors.fault({ vendor: 'openai', kind: 'cut_mid_stream', frames: 4, times: 1 });
+  const { error } = await during(async () => {
+    const stream = await openai(s.base('openai')).chat.completions.create({
+      model: 'gpt-5', messages: [{ role: 'user', content: 'a b c d e f' }], stream: true,
+    });
+    for await (const _ of stream);
+  });
+  assert.ok(error);
+  assert.equal((await s.vendors.requests('openai')).length, 1);
+});
+
+test('trailers that no header announced arrive', async () => {
+  await s.vendors.reset();
+  await s.vendors.fault({ vendor: 'generic', kind: 'trailers', headers: { 'Grpc-Status': '14' }, times: 1 });
+  const trailers = await new Promise((resolve, reject) => {
+    const req = request(s.base('generic') + '/items', (res) => {
+      res.resume();
+      res.on('end', () => resolve(res.trailers));
+    });
+    req.on('error', reject).end();
+  });
+  assert.equal(trailers['grpc-status'], '14');
+});
+
+for (const [name, c] of Object.entries({
+  'openai chat': { run: (base) => openai(base).chat.completions.create({ model: 'gpt-5', messages: [{ role: 'user', content: 'hi' }] }), vendor: 'openai', out: 3 },
+  'openai chat stream': {
+    run: async (base) => {
+      const stream = await openai(base).chat.completions.create({
+        model: 'gpt-5', messages: [{ role: 'user', content: 'hi' }], stream: true, stream_options: { include_usage: true },
+      });
+      for await (const _ of stream);
+    }, vendor: 'openai', out: 3,
+  },
+  'anthropic stream': { run: (base) => anthropic(base).messages.stream({ model: 'claude-opus-4', max_tokens: 9, messages: [{ role: 'user', content: 'hi' }] }).finalMessage(), vendor: 'anthropic', out: 3 },
+  'gemini': { run: (base) => gemini(base).models.generateContent({ model: 'gemini-3-flash', contents: 'hi' }), vendor: 'gemini', out: 8 },
+})) {
+  test(`usage is read from a compressed answer: ${name}`, async () => {
+    await s.vendors.reset();
+    await s.vendors.fault({ vendor: c.vendor, kind: 'gzip', times: 1 });
+    const [end] = await added(s, () => c.run(s.base(c.vendor)));
+    assert.equal(end.usage?.out, c.out);
+  });
+}
+
+test('a vendor that says later is not asked again at once, and the agent hears it', async () => {
+  await s.vendors.reset();
+  await s.vendors.fault({ vendor: 'stripe', kind: 'rate_limited', retry_after: '1', times: 1 });
+  const charge = () => stripe(s.base('stripe')).charges.create({ amount: 1, currency: 'eur' }, { idempotencyKey: 'later-1' });
+  const first = await during(charge);
+  assert.ok(first.error);
+  const second = await during(charge); // the same key after the wait goes through
+  if (second.error) await new Promise((r) => setTimeout(r, 1100));
+  const third = second.error ? await during(charge) : second;
+  assert.ifError(third.error);
+  assert.equal((await s.vendors.effects('stripe')).length, 1);
 });
 
 evidence(() => s);

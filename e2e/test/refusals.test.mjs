@@ -12,7 +12,7 @@ let s;
 const levels = {
   L1: { message: 'hold' },
   L2: { message: 'hold', write: 'park' },
-  L3: { message: 'deny', write: 'deny', model: 'deny', read: 'deny' },
+  L3: { message: 'hold', write: 'park', model: 'deny', read: 'deny' },
 };
 
 // refused expects one call, an error, nothing at the vendor, and one receipt with the verdict.

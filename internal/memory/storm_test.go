@@ -115,10 +115,10 @@ func TestRetryStorm(t *testing.T) {
 	for name, b := range map[string]admission.Breaker{
 		"with breaker":    {RampDouble: 3 * time.Second},
 		"budgets alone":   {Consecutive: 1 << 40, MinRequests: 1 << 40},
-		"without a ramp":  {},
 		"breaker by rate": {Consecutive: 1 << 40, RampDouble: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newStorm()
 			s.store, s.breaker = memory.New(memory.Options{Now: s.clock.Now}), b
 			s.run()

@@ -33,6 +33,7 @@ func (l *Local) Begin(ctx context.Context, p Proposal, notAfter time.Time, r *re
 	}
 	r.Type = receipts.TypeDispatching
 	list := []*receipts.Receipt{r}
+	l.fill(r, &next, op)
 	if held != nil {
 		err = l.recommit(r, p.ID)
 		if err != nil {
@@ -41,10 +42,9 @@ func (l *Local) Begin(ctx context.Context, p Proposal, notAfter time.Time, r *re
 		}
 		released := *r
 		released.Type, released.State, released.Attempt = receipts.TypeHoldReleased, Proposed.String(), 0
-		released.Outcome, released.Budgets, released.Ledger = nil, nil, nil
+		released.Outcome, released.Budgets, released.Ledger, released.NotAfter = nil, nil, nil, time.Time{}
 		list = []*receipts.Receipt{&released, r}
 	}
-	l.fill(r, &next, op)
 	pos, err := l.log.Append(context.WithoutCancel(ctx), list...)
 	if err != nil {
 		l.unclaim(op, held)
@@ -237,10 +237,10 @@ func (l *Local) late(ctx context.Context, id stoplog.OperationID, o stoplog.Outc
 
 // Withdraw implements Ledger.
 func (l *Local) Withdraw(ctx context.Context, id stoplog.OperationID, r *receipts.Receipt) error {
-	return l.endHold(ctx, id, receipts.TypeHoldWithdrawn, r)
+	return l.endHold(ctx, id, l.o.Now(), receipts.TypeHoldWithdrawn, r)
 }
 
-func (l *Local) endHold(ctx context.Context, id stoplog.OperationID, t receipts.Type, r *receipts.Receipt) error {
+func (l *Local) endHold(ctx context.Context, id stoplog.OperationID, now time.Time, t receipts.Type, r *receipts.Receipt) error {
 	op, err := l.hold(id, func(o *open) error {
 		if o.Hold == nil {
 			return illegal(o, string(t))
@@ -251,7 +251,7 @@ func (l *Local) endHold(ctx context.Context, id stoplog.OperationID, t receipts.
 		return err
 	}
 	next := op.Operation
-	next.State, next.Hold, next.Outcome, next.Updated = Void, nil, stoplog.OutcomeNotSent, l.o.Now()
+	next.State, next.Hold, next.Outcome, next.Updated = Void, nil, stoplog.OutcomeNotSent, now
 	r.Type = t
 	return l.write(ctx, op, next, r)
 }

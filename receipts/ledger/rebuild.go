@@ -140,7 +140,7 @@ func (l *Local) Sweep(ctx context.Context, now time.Time) error {
 	for _, op := range l.list(func(o *open) bool {
 		return o.Hold != nil && !o.busy && !o.Hold.Expires.IsZero() && !o.Hold.Expires.After(now)
 	}) {
-		err := l.endHold(ctx, op.ID, receipts.TypeHoldExpired, &receipts.Receipt{Reason: op.Hold.Reason, Level: op.Hold.Level})
+		err := l.endHold(ctx, op.ID, now, receipts.TypeHoldExpired, &receipts.Receipt{Reason: op.Hold.Reason, Level: op.Hold.Level})
 		errs = append(errs, err)
 	}
 	l.mu.Lock()
