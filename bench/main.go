@@ -226,7 +226,8 @@ func pin(cpu, pid int) {
 }
 
 func sidecar(binary, dir, upstream string) (*exec.Cmd, string, error) {
-	stanza := func(name string) string {
+	_, port, _ := net.SplitHostPort(upstream)
+	stanza := func(name, upstream string) string {
 		return fmt.Sprintf(`
   - name: %[1]s
     url: http://%[2]s
@@ -238,7 +239,7 @@ func sidecar(binary, dir, upstream string) (*exec.Cmd, string, error) {
     allowed_networks: [127.0.0.0/8]
 `, name, upstream)
 	}
-	config := "destinations:" + stanza("openai") + stanza("generic") + `
+	config := "destinations:" + stanza("openai", upstream) + stanza("generic", "localhost:"+port) + `
 price_tables: [{name: p, unknown_usd_micros_per_million: 1000000, prices: [{model: "tiny*", input_usd_micros_per_million: 1000000, output_usd_micros_per_million: 1000000}]}]
 budgets: [{name: money, spend_usd_micros: 1000000000000000, window: MONTH, keyed_by: [TENANT]}]
 `

@@ -31,15 +31,16 @@ func (c *checker) checkDestinations() {
 				owner[h] = x
 				continue
 			}
-			if o.v == x.v {
+			// Two accounts at one service are two destinations; two readings of one service's traffic are a way round rules.
+			if o.v == x.v || o.v.GetConnectorProfile() == x.v.GetConnectorProfile() {
 				continue
 			}
 			field := "url"
 			if i > 0 {
 				field = "hosts"
 			}
-			x.tell(field, fmt.Sprintf("the host %s belongs to destination %q%s already", h, o.v.GetName(), o.where(x.d)),
-				"one destination per host: join the two")
+			x.tell(field, fmt.Sprintf("the host %s belongs to destination %q%s, which reads it by another profile", h, o.v.GetName(), o.where(x.d)),
+				"give both the same connector_profile")
 		}
 	}
 }

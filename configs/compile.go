@@ -56,7 +56,9 @@ func (c *compiler) compile(b *configv1.Bundle) *Snapshot {
 		s.destinations = append(s.destinations, d)
 		s.byName[d.Name] = d
 		for _, h := range authorities(x) {
-			s.byHost[h] = d
+			if s.byHost[h] == nil { // of several accounts at one service, the first by name
+				s.byHost[h] = d
+			}
 		}
 	}
 	for _, p := range b.GetPolicies() {

@@ -68,22 +68,20 @@ class Stoplog {
 
   log() { return readFile(this.logFile, 'utf8'); }
 
-  // cli runs a command against this sidecar and gives its JSON.
+  // cli runs a command against this sidecar and gives its output. It throws when the command fails.
   async cli(...args) {
     const { stdout } = await run(stoplogBin, [...args, '--json', '--data', this.data], { maxBuffer: 64 << 20 });
-    const lines = stdout.trim().split('\n');
-    try {
-      return JSON.parse(stdout);
-    } catch {
-      return lines.filter(Boolean).map((l) => JSON.parse(l));
-    }
+    return stdout;
   }
 
   raise(level) { return this.cli('level', 'raise', level, '--reason', 'test'); }
   lower(level) { return this.cli('level', 'lower', level, '--reason', 'test', '--yes'); }
-  receipts() { return this.cli('receipts', 'tail'); }
-  holds() { return this.cli('holds', 'list'); }
+  release(operation) { return this.cli('holds', 'release', operation, '--reason', 'test'); }
   verify() { return this.cli('receipts', 'verify'); }
+  async holds() { return JSON.parse(await this.cli('holds', 'list')); }
+  async receipts() {
+    return (await this.cli('receipts', 'tail', '-n', '0')).split('\n').filter(Boolean).map((l) => JSON.parse(l));
+  }
 
   // found lists the files below the data folder, and the process's log, that hold one of the texts.
   async found(texts) {

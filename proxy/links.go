@@ -83,6 +83,9 @@ func (x *exchange) mapURL(s string) string {
 		return s
 	}
 	d := x.rt.Hosts[strings.ToLower(u.Host)]
+	if strings.EqualFold(u.Host, x.dst.Host) {
+		d = x.dst // of several accounts at one service, the one that answered
+	}
 	if u.Scheme != "http" && u.Scheme != "https" || d == nil {
 		x.flag("link_outside")
 		return s

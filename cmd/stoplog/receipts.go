@@ -127,7 +127,7 @@ func (t receiptsTailCmd) Run(ctx context.Context, cmd *cli, c *console) error {
 
 // receiptLine is one receipt on one line. Columns have fixed widths, since the next receipt is not known yet.
 func (c *console) receiptLine(r *receipts.Receipt) error {
-	word, why := string(r.Type), string(r.Reason)
+	word, why := "", string(r.Reason)
 	switch {
 	case r.Decided:
 		word = r.Verdict.String()
@@ -141,13 +141,12 @@ func (c *console) receiptLine(r *receipts.Receipt) error {
 		why = strings.TrimSpace(strconv.Itoa(r.Outcome.Status) + " " + r.Outcome.Error)
 	}
 	what := strings.TrimSpace(r.Destination + " " + r.Action)
-	if what == "" {
-		x := operator.Explain(r)
-		what = x.Effect
+	if what == "" || !r.Decided && r.Outcome == nil {
+		what = operator.Explain(r).Effect
 	}
-	padded := fmt.Sprintf("%-12s", clean(word))
-	_, err := fmt.Fprintf(c.out, "%6d  %s  %-15s %s %-22s %s %s\n", r.Seq, r.Time.In(c.zone).Format("15:04:05.000"), r.Type,
-		c.paint(colorOf(word), padded), clean(why), clean(what), c.paint(dim, clean(string(r.Operation))))
+	line := fmt.Sprintf("%6d  %s  %-14s  %s  %-20s  %s  %s", r.Seq, r.Time.In(c.zone).Format("15:04:05.000"), r.Type,
+		c.paint(colorOf(word), fmt.Sprintf("%-9s", clean(word))), clean(why), clean(what), c.paint(dim, clean(string(r.Operation))))
+	_, err := fmt.Fprintln(c.out, strings.TrimRight(line, " "))
 	return err
 }
 

@@ -76,7 +76,7 @@ describe('release', () => {
     assert.equal(holds.length, 1);
     await s.lower('L0');
     assert.equal((await s.vendors.effects('slack')).length, 0, 'lowering releases nothing by itself');
-    await s.cli('holds', 'release', holds[0].operation);
+    await s.release(holds[0].operation);
     const effects = await s.vendors.effects('slack');
     assert.equal(effects.length, 1);
     assert.equal(new URLSearchParams(effects[0].text).get('text'), 'hi there');

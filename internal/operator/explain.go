@@ -39,7 +39,7 @@ func Explain(r *receipts.Receipt) Explanation {
 	if r.Decided {
 		e, _ := reasons.Lookup(r.Reason)
 		x.Verdict, x.Reason, x.Title, x.Why = r.Verdict.String(), string(r.Reason), e.Title, e.What
-		x.Decider = r.Stage
+		x.Decider = decider(r.Stage)
 		if r.Rule != "" {
 			x.Decider += ", rule " + r.Rule
 		}
@@ -58,9 +58,20 @@ func Explain(r *receipts.Receipt) Explanation {
 	return x
 }
 
+// decider names the judge in words where its own name is not one.
+func decider(stage string) string {
+	switch stage {
+	case "store":
+		return "the claim (level, breaker, limits and budgets in one step)"
+	case "last_look":
+		return "the last look at the level before the first byte"
+	}
+	return stage
+}
+
 func effectText(r *receipts.Receipt) string {
-	if r.Destination == "" && r.Action == "" {
-		return noteText(r)
+	if r.Action == "" && r.Method == "" { // a change by people, or of the log itself
+		return strings.TrimSpace(strings.TrimSpace(r.Destination+" "+r.Breaker) + " " + noteText(r))
 	}
 	what := r.Action
 	if what == "" {
@@ -83,7 +94,9 @@ func effectText(r *receipts.Receipt) string {
 func noteText(r *receipts.Receipt) string {
 	keys := make([]string, 0, len(r.Note))
 	for k := range r.Note {
-		keys = append(keys, k)
+		if k != receipts.NoteKey && k != receipts.NoteSignature && k != receipts.NotePrevRoot { // long, and for machines
+			keys = append(keys, k)
+		}
 	}
 	slices.Sort(keys)
 	parts := make([]string, 0, len(keys))
@@ -178,7 +191,7 @@ func changes(r *receipts.Receipt, e reasons.Entry) []string {
 	case stoplog.ReasonOutreachFreeze, stoplog.ReasonWriteFreeze, stoplog.ReasonFullStop:
 		below := r.Class.Stops() - 1
 		c = append(c,
-			fmt.Sprintf("It would leave at %s or below in every scope of it: %s.", below, scopeList(r)),
+			fmt.Sprintf("It would leave if none of its scopes were above %s: %s.", below, scopeList(r)),
 			fmt.Sprintf("stoplog level lower %s --scope SCOPE --reason …, then stoplog holds release %s", below, orWord(string(r.Operation), "OPERATION")))
 	case stoplog.ReasonBreakerOpen, stoplog.ReasonProbeSlotUsed:
 		c = append(c, "The destination has to answer well again; probes find that out after the cooldown.",
