@@ -29,6 +29,17 @@ export function broke(b) {
   return b;
 }
 
+// persistent gives every destination a second attempt.
+export function persistent(b) {
+  for (const d of b.destinations) {
+    d.retry = {
+      attempts: 2, bucket: { capacity: 100, refill_tokens: 100, refill_interval: '1s' },
+      base_backoff: '10ms', max_backoff: '20ms', min_useful_attempt: '10ms',
+    };
+  }
+  return b;
+}
+
 // bootstrap is what the process must know before anything else: addresses and folders. bound are listeners of one destination
 // each.
 export function bootstrap({ port, admin, bound, data }) {

@@ -4,12 +4,15 @@ import { test } from 'node:test';
 import { until } from './ports.mjs';
 import { literals } from './sdks.mjs';
 
-// evidence adds the last tests of a file; sidecar gives the process under test.
+// evidence adds the last tests of a file or group; sidecar gives the process under test, which ends here.
 export function evidence(sidecar) {
-  test('the receipts verify', async () => {
+  test('the receipts verify, live and sealed', async () => {
     await sidecar().verify(); // throws on a non-zero exit
+    await sidecar().down();
+    await sidecar().verify();
   });
   test('no secret is stored or logged', async () => {
+    assert.ok((await sidecar().found(['stoplog.local'])).length > 0, 'the search reads the files');
     assert.deepEqual(await sidecar().found(literals), []);
   });
 }

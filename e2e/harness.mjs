@@ -13,11 +13,12 @@ import { startVendors, stop } from './vendors.mjs';
 const run = promisify(execFile);
 export const stoplogBin = process.env.STOPLOG_BIN ?? fileURLToPath(new URL('../bin/stoplog', import.meta.url));
 
-// start runs the fakes and Stoplog in front of them. extra adds outside services by destination; change edits the bundle.
-export async function start({ extra = {}, change = (b) => b } = {}) {
+// start runs the fakes and Stoplog in front of them. extra adds outside services by destination, change edits the bundle,
+// flags are further ones of `up`.
+export async function start({ extra = {}, change = (b) => b, flags = [] } = {}) {
   const vendors = await startVendors();
   const dir = await mkdtemp(join(tmpdir(), 'stoplog-e2e-'));
-  const s = new Stoplog(vendors, dir);
+  const s = new Stoplog(vendors, dir, flags);
   try {
     await s.configure(change(bundle({ ...vendors.urls, mcp: undefined, playground: undefined, ...extra })));
     await s.up();
@@ -29,8 +30,9 @@ export async function start({ extra = {}, change = (b) => b } = {}) {
 }
 
 class Stoplog {
-  constructor(vendors, dir) {
+  constructor(vendors, dir, flags) {
     this.vendors = vendors;
+    this.flags = flags;
     this.dir = dir;
     this.data = join(dir, 'data');
     this.logFile = join(dir, 'stoplog.log');
@@ -46,7 +48,7 @@ class Stoplog {
   }
 
   async up() {
-    this.child = spawn(stoplogBin, ['up', '--config', this.config, '--bootstrap', this.bootstrap, '--data', this.data],
+    this.child = spawn(stoplogBin, ['up', '--config', this.config, '--bootstrap', this.bootstrap, '--data', this.data, ...this.flags],
       { stdio: ['ignore', 'pipe', 'pipe'] });
     const log = createWriteStream(this.logFile, { flags: 'a' });
     this.child.stdout.pipe(log, { end: false });
@@ -78,7 +80,8 @@ class Stoplog {
   lower(level) { return this.cli('level', 'lower', level, '--reason', 'test', '--yes'); }
   release(operation) { return this.cli('holds', 'release', operation, '--reason', 'test'); }
   verify() { return this.cli('receipts', 'verify'); }
-  async holds() { return JSON.parse(await this.cli('holds', 'list')); }
+  withdraw(operation) { return this.cli('holds', 'withdraw', operation, '--reason', 'test'); }
+  async holds() { return JSON.parse(await this.cli('holds', 'list')).items; }
   async receipts() {
     return (await this.cli('receipts', 'tail', '-n', '0')).split('\n').filter(Boolean).map((l) => JSON.parse(l));
   }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 import Anthropic from '@anthropic-ai/sdk';
 import { GoogleGenAI } from '@google/genai';
-import { WebClient, LogLevel } from '@slack/web-api';
+import { WebClient } from '@slack/web-api';
 import Stripe from 'stripe';
 import { Octokit } from '@octokit/rest';
 import twilio from 'twilio';
@@ -31,10 +31,12 @@ export const literals = [
   btoa(`ada@example.com:${secrets.jira}`),
 ];
 
+const quiet = { debug() {}, info() {}, warn() {}, error() {}, setLevel() {}, getLevel() {}, setName() {} };
+
 export const openai = (base) => new OpenAI({ apiKey: secrets.openai, baseURL: base + '/v1' });
 export const anthropic = (base) => new Anthropic({ apiKey: secrets.anthropic, baseURL: base });
 export const gemini = (base) => new GoogleGenAI({ apiKey: secrets.gemini, httpOptions: { baseUrl: base } });
-export const slack = (base) => new WebClient(secrets.slack, { slackApiUrl: base + '/api/', logLevel: LogLevel.ERROR });
+export const slack = (base) => new WebClient(secrets.slack, { slackApiUrl: base + '/api/', logger: quiet });
 export const github = (base) => new Octokit({ auth: secrets.github, baseUrl: base, log: quiet });
 // Stripe's SDK takes a host and a port and no path, hence a listener that is bound to one destination.
 export const stripe = (base) => {
@@ -51,7 +53,6 @@ export const mail = (base) => {
   sendgrid.client.setDefaultRequest('baseUrl', base);
   return sendgrid;
 };
-const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 const hi = [{ role: 'user', content: 'hi there' }];
 const said = 'You said: hi there';

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stoplog/stoplog/internal/app"
-	"github.com/stoplog/stoplog/internal/demo"
 )
 
 type upCmd struct {
@@ -46,7 +45,7 @@ func (u upCmd) Run(ctx context.Context, cmd *cli, c *console) error {
 		return fmt.Errorf("start: %w", err)
 	}
 	if cmd.JSON {
-		err = c.json(map[string]string{"admin": a.AdminURL(), "operator_socket": a.OperatorSocket(), "data": a.DataDir(), "version": version})
+		err = c.json(started(a))
 	} else {
 		a.Banner(c.out)
 	}
@@ -56,6 +55,17 @@ func (u upCmd) Run(ctx context.Context, cmd *cli, c *console) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.Drain)
 	defer cancel()
 	return errors.Join(err, a.Close(end))
+}
+
+// started says where everything is.
+func started(a *app.App) map[string]any {
+	urls := map[string]string{}
+	for _, d := range a.Snapshot().Destinations() {
+		urls[d.Name] = a.URL(d.Name)
+	}
+	return map[string]any{
+		"version": version, "admin": a.AdminURL(), "operator_socket": a.OperatorSocket(), "data": a.DataDir(), "destinations": urls,
+	}
 }
 
 // wait returns when the sidecar has failed or is asked to end.
@@ -79,34 +89,4 @@ func wait(ctx context.Context, a *app.App, c *console) error {
 			}
 		}
 	}
-}
-
-type demoCmd struct {
-	Fast bool `help:"Do not pause for reading."`
-}
-
-func (demoCmd) Help() string {
-	return `Runs a real sidecar and fake vendors on loopback in a temporary folder, makes real calls through it, and checks each claim
-it makes. Exit code 1 if one does not hold.`
-}
-
-func (d demoCmd) Run(ctx context.Context, cmd *cli, c *console) error {
-	o := demo.Options{Version: version, Pace: !d.Fast && c.tty, Paint: c.paint}
-	if !cmd.JSON {
-		o.Out = c.out
-	}
-	res, err := demo.Run(ctx, o)
-	if err != nil {
-		return err
-	}
-	if cmd.JSON {
-		err = c.json(res)
-		if err != nil {
-			return err
-		}
-	}
-	if !res.OK {
-		return told{exitFailed}
-	}
-	return nil
 }

@@ -44,6 +44,16 @@ test('stripe: the same key twice is one charge and one answer', async () => {
   assert.equal((await s.vendors.effects('stripe')).length, 1);
 });
 
+test('stripe: the same key ten times at once is one charge', async () => {
+  await s.vendors.reset();
+  await s.vendors.fault({ vendor: 'stripe', kind: 'latency', delay_ms: 50 });
+  const once = () => during(() => stripe(s.base('stripe')).charges.create({ amount: 800, currency: 'eur' }, { idempotencyKey: 'race-1' }));
+  const all = await Promise.all(Array.from({ length: 10 }, once));
+  const ids = new Set(all.filter((r) => r.value).map((r) => r.value.id));
+  assert.equal(ids.size, 1, 'nobody was told of another charge');
+  assert.equal((await s.vendors.effects('stripe')).length, 1);
+});
+
 test('stripe: a lost reply is no second charge', async () => {
   await s.vendors.reset();
   await s.vendors.fault({ vendor: 'stripe', kind: 'cut_after_effect', times: 1 });

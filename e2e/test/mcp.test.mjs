@@ -3,6 +3,7 @@ import { test, before, after } from 'node:test';
 import assert from 'node:assert/strict';
 import { start } from '../harness.mjs';
 import { startEverything, connect } from '../mcp.mjs';
+import { during } from '../wire.mjs';
 import { added, evidence } from '../evidence.mjs';
 
 let server, s, client;
@@ -43,10 +44,21 @@ test('a tool that streams progress', async () => {
 
 test('a tool that is held at L2 is a result that the model can read', async () => {
   await s.raise('L2');
-  const r = await client.callTool({ name: 'echo', arguments: { message: 'another' } });
+  const { value: r, requests } = await during(() => client.callTool({ name: 'echo', arguments: { message: 'another' } }));
+  assert.equal(requests.length, 1);
   assert.equal(r.isError, true);
   assert.match(r.content[0].text, /park|held|write_freeze/i);
   await client.listTools(); // reading goes on
+});
+
+test('at L3 a tool is still an answer, and reading throws; each is one request', async () => {
+  await s.raise('L3');
+  const call = await during(() => client.callTool({ name: 'echo', arguments: { message: 'a third' } }));
+  assert.equal(call.value?.isError, true);
+  assert.equal(call.requests.length, 1);
+  const list = await during(() => client.listTools());
+  assert.ok(list.error);
+  assert.equal(list.requests.length, 1);
 });
 
 evidence(() => s);

@@ -3,7 +3,7 @@ import { describe, test, before, after } from 'node:test';
 import assert from 'node:assert/strict';
 import { start } from '../harness.mjs';
 import { broke } from '../config.mjs';
-import { calls } from '../sdks.mjs';
+import { anthropic, calls, github, secrets, stripe } from '../sdks.mjs';
 import { during } from '../wire.mjs';
 import { added, evidence } from '../evidence.mjs';
 
@@ -64,22 +64,88 @@ describe('budget exhausted', () => {
   evidence(() => s);
 });
 
-describe('release', () => {
+describe('while effects are under way', () => {
   before(async () => { s = await start(); });
   after(() => s?.close());
-  test('a held message goes out once, byte for byte, after a person releases it', async () => {
+
+  test('a full stop cuts a running stream, and the SDK throws', async () => {
+    await s.vendors.fault({ vendor: 'anthropic', kind: 'slow_stream', interval_ms: 200, times: 1 });
+    let seen = 0;
+    const { error, requests } = await during(async () => {
+      const stream = anthropic(s.base('anthropic')).messages.stream({ model: 'claude-opus-4', max_tokens: 64, messages: [{ role: 'user', content: 'a b c d e f g h' }] });
+      for await (const _ of stream) if (++seen === 3) await s.raise('L3');
+    });
+    assert.ok(error, `a clean end after ${seen} events`);
+    assert.equal(requests.length, 1);
+    await s.lower('L0');
+  });
+
+  test('pagination goes on at L2: its later pages are reads, too', async () => {
+    await s.raise('L2');
+    const g = github(s.base('github'));
+    assert.equal((await g.paginate(g.rest.issues.listForRepo, { owner: 'o', repo: 'r' })).length, 75);
+    await s.lower('L0');
+  });
+
+  test('a level for one destination leaves the others alone', async () => {
+    await s.cli('level', 'raise', 'L3', '--scope', 'destination/openai', '--reason', 'test');
+    const by = (name) => during(() => { const c = calls.find((c) => c.name === name); return c.run(s.base(c.vendor)); });
+    assert.ok((await by('openai chat')).error);
+    assert.ifError((await by('anthropic messages')).error);
+  });
+
+  evidence(() => s);
+});
+
+describe('what was held', () => {
+  before(async () => { s = await start(); });
+  after(() => s?.close());
+
+  test('a message goes out once, byte for byte, after a person releases it', async () => {
     await s.raise('L1');
     const c = calls.find((c) => c.name === 'slack postMessage');
-    const { error } = await during(() => c.run(s.base('slack')));
-    assert.ok(error);
-    const holds = await s.holds();
-    assert.equal(holds.length, 1);
+    assert.ok((await during(() => c.run(s.base('slack')))).error);
+    const [hold, ...more] = await s.holds();
+    assert.deepEqual(more, []);
     await s.lower('L0');
     assert.equal((await s.vendors.effects('slack')).length, 0, 'lowering releases nothing by itself');
-    await s.release(holds[0].operation);
-    const effects = await s.vendors.effects('slack');
-    assert.equal(effects.length, 1);
-    assert.equal(new URLSearchParams(effects[0].text).get('text'), 'hi there');
+    await s.release(hold.operation);
+    const [sent, ...again] = await s.vendors.effects('slack');
+    assert.deepEqual(again, []);
+    assert.equal(new URLSearchParams(sent.text).get('text'), 'hi there');
+    assert.equal(sent.header.Authorization[0], `Bearer ${secrets.slack}`);
+    await assert.rejects(s.release(hold.operation), 'a second release');
+    assert.equal((await s.vendors.effects('slack')).length, 1);
   });
+
+  test('a write is released under its own key, and the agent that asks again gets its answer', async () => {
+    await s.raise('L2');
+    const charge = () => stripe(s.base('stripe')).charges.create({ amount: 1200, currency: 'eur' }, { idempotencyKey: 'parked-1' });
+    assert.ok((await during(charge)).error);
+    const again = await during(charge);
+    assert.ok(again.error);
+    const holds = await s.holds();
+    assert.equal(holds.length, 1, 'the same key is kept once');
+    await s.lower('L0');
+    await s.release(holds[0].operation);
+    const [sent, ...more] = await s.vendors.effects('stripe');
+    assert.deepEqual(more, []);
+    assert.deepEqual(sent.header['Idempotency-Key'], ['parked-1']);
+    assert.equal((await charge()).id, sent.id);
+    assert.equal((await s.vendors.requests('stripe')).length, 1, 'the answer comes from the record');
+  });
+
+  test('a withdrawn write is never sent', async () => {
+    await s.raise('L2');
+    const charge = () => stripe(s.base('stripe')).charges.create({ amount: 1300, currency: 'eur' }, { idempotencyKey: 'parked-2' });
+    assert.ok((await during(charge)).error);
+    const [hold] = await s.holds();
+    await s.withdraw(hold.operation);
+    await s.lower('L0');
+    await assert.rejects(s.release(hold.operation));
+    assert.ok((await during(charge)).error, 'its key is used up');
+    assert.equal((await s.vendors.effects('stripe')).length, 1);
+  });
+
   evidence(() => s);
 });

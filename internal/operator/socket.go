@@ -74,7 +74,8 @@ func listen(path string) (net.Listener, error) {
 			_ = c.Close()
 			return nil, fmt.Errorf("another sidecar serves %s", path)
 		}
-		if !errors.Is(dialErr, syscall.ECONNREFUSED) {
+		st, statErr := os.Lstat(path)
+		if statErr != nil || st.Mode()&fs.ModeSocket == 0 || !errors.Is(dialErr, syscall.ECONNREFUSED) {
 			return nil, fmt.Errorf("%s is in the way: %w", path, dialErr)
 		}
 		err = os.Remove(path)

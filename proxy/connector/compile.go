@@ -158,6 +158,7 @@ func (p *Profile) compileOperation(o *operation, s *Operation, idem *Idempotency
 	}
 	if idem != nil && s.Class.Durable() {
 		o.idempotency = *idem
+		p.effectHeaders = appendUnique(p.effectHeaders, http.CanonicalHeaderKey(idem.Header))
 	}
 	switch s.Retry {
 	case RetryNever:

@@ -333,9 +333,14 @@ func (o *Observer) usage(v verdict, e End) stoplog.Usage {
 		}
 		return stoplog.Usage{Known: true, Input: asked, Estimated: true}
 	}
-	if o.lost && o.meter.frames == 0 {
-		// Compressed text has about one token a byte.
-		return stoplog.Usage{Known: true, Input: asked, Output: o.received, Estimated: true}
+	if o.meter.frames == 0 {
+		u := stoplog.Usage{Known: true, Input: asked, Estimated: true}
+		if o.lost {
+			u.Output = o.received // compressed text has about one token a byte
+		} else if o.received > 0 && o.meter.format != UsageEmbeddings {
+			u.Output = 1 + o.received/mediaBytesPerToken // sound, or whatever else is no JSON
+		}
+		return u
 	}
 	return o.meter.usage(asked, e.Complete && !o.partly)
 }

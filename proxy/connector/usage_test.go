@@ -180,6 +180,13 @@ func TestCodings(t *testing.T) {
 	if res.Usage.Output != 500 || !res.Usage.Estimated || !res.Has(FlagUnread) {
 		t.Errorf("br: %+v %v", res.Usage, res.Flags)
 	}
+	// Sound has no text to count and is not free either.
+	o = rd.Observe(200, headers("Content-Type: audio/mpeg"))
+	o.Write(make([]byte, 1500))
+	res = o.End(End{Complete: true})
+	if res.Usage.Output != 11 || !res.Usage.Estimated {
+		t.Errorf("sound: %+v", res.Usage)
+	}
 	// A cut gzip stream still gives what came.
 	o = rd.Observe(200, headers("Content-Type: text/event-stream", "Content-Encoding: gzip"))
 	g := gzipped(sse(slices.Repeat([]string{chatDelta}, 2000)...))

@@ -111,15 +111,16 @@ type Log struct {
 	signer  *signer
 
 	mu       sync.Mutex
+	rolled   *sync.Cond // rolling has become false
 	life     life
-	next     int64 // place of the next record
-	queue    []*group
-	inFlight *group
-	rolling  bool       // submitters wait while a new incarnation begins
-	rolled   *sync.Cond // on mu
-	backlog  int        // bytes queued
-	poison   error      // this incarnation is over
-	full     error      // no space; clears by itself
+	next     int64    // place of the next record
+	queue    []*group // what waits to be written
+	backlog  int      // bytes queued
+	inFlight *group   // what is being written
+	free     []buffers
+	rolling  bool  // submitters wait while a new incarnation begins
+	poison   error // this incarnation is over
+	full     error // no space; clears by itself
 	closing  bool
 
 	w writer // owned by the writer goroutine (and by Open before it starts)

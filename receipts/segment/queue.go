@@ -84,9 +84,33 @@ func (l *Log) tail(n int) *group {
 			return g
 		}
 	}
-	g := &group{done: make(chan struct{}), born: time.Now()}
+	g := l.newGroup()
 	l.queue = append(l.queue, g)
 	return g
+}
+
+// newGroup is an empty group, over the buffers of a written one where possible. The caller holds mu.
+func (l *Log) newGroup() *group {
+	g := &group{done: make(chan struct{}), born: time.Now()}
+	if k := len(l.free); k > 0 {
+		g.buf, g.entries = l.free[k-1].buf, l.free[k-1].entries
+		l.free = l.free[:k-1]
+	}
+	return g
+}
+
+// recycle gives back the buffers of a group that is durable. The caller holds mu.
+func (l *Log) recycle(g *group) {
+	clear(g.entries)
+	if len(l.free) < 4 {
+		l.free = append(l.free, buffers{g.buf[:0], g.entries[:0]})
+	}
+	g.buf, g.entries = nil, nil
+}
+
+type buffers struct {
+	buf     []byte
+	entries []entry
 }
 
 // add gives a receipt its place and encodes it. The caller holds mu.

@@ -111,7 +111,7 @@ func (l *Log) trim() {
 // seal writes log.seal as the last record of this incarnation.
 func (l *Log) seal() {
 	l.mu.Lock()
-	g := &group{done: make(chan struct{}), born: time.Now()}
+	g := l.newGroup()
 	l.add(g, &receipts.Receipt{Type: receipts.TypeLogSeal}, true)
 	l.backlog -= len(g.buf)
 	l.mu.Unlock()
@@ -177,6 +177,7 @@ func (l *Log) write(g *group) {
 		l.mu.Lock()
 		if len(g.entries) > 0 {
 			l.full = nil
+			l.recycle(g)
 		}
 		g.finish(nil)
 		l.mu.Unlock()

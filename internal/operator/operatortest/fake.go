@@ -63,7 +63,7 @@ func held(id stoplog.OperationID, c stoplog.Class, destination, action string, a
 // Deps are the fake as the API's dependencies, with the token "secret-token-of-at-least-32-characters".
 func (f *Fake) Deps() operator.Deps {
 	return operator.Deps{
-		Operate: f, Ledger: f, Receipts: f, Effects: f, Config: f, Log: f, Token: Token, Version: "test",
+		Operate: f, Ledger: f, Receipts: f, Effects: f, Config: config{f}, Log: f, Token: Token, Version: "test",
 		Verify: func(context.Context) error { return f.Unproven },
 	}
 }
@@ -141,9 +141,11 @@ func (f *Fake) Force(_ context.Context, destination, class string, to admission.
 // Balances lists them.
 func (f *Fake) Balances(context.Context) ([]admission.Balance, error) { return f.Balance, nil }
 
-// DestinationViews makes Fake an admission.Operate together with Config's Destinations: see operate.
-func (f *Fake) views() []admission.DestinationView {
-	return []admission.DestinationView{{Destination: "slack", Tokens: 9, Seats: 1, SeatLimit: 32, Tenants: []admission.TenantView{{Tenant: "acme", Seats: 1, Weight: 1}}}}
+// Destinations have what is left of their limits.
+func (f *Fake) Destinations(context.Context) ([]admission.DestinationView, error) {
+	return []admission.DestinationView{{
+		Destination: "slack", Tokens: 9, Seats: 1, SeatLimit: 32, Tenants: []admission.TenantView{{Tenant: "acme", Seats: 1, Weight: 1}},
+	}}, nil
 }
 
 // Get finds a held operation.
@@ -208,17 +210,21 @@ func (f *Fake) end(id stoplog.OperationID, s ledger.State) {
 	}
 }
 
-// Version of the configuration.
-func (f *Fake) Version() string { return "sha256:0001" }
+// config is the fake's configuration: its Destinations are the configured ones.
+type config struct{ *Fake }
 
-// Dump of the configuration.
-func (f *Fake) Dump() ([]byte, error) { return []byte("destinations: []\n"), nil }
+func (config) Version() string { return "sha256:0001" }
 
-// Reload changes nothing.
-func (f *Fake) Reload(_ context.Context, by string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.did("reload by %s", by)
+func (config) Dump() ([]byte, error) { return []byte("destinations: []\n"), nil }
+
+func (config) Destinations() []operator.Destination {
+	return []operator.Destination{{Name: "slack", Connector: "slack", URL: "https://slack.com", Local: "http://127.0.0.1:7070/slack"}}
+}
+
+func (c config) Reload(_ context.Context, by string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.did("reload by %s", by)
 	return "sha256:0002", nil
 }
 
