@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoplog/stoplog"
+	"github.com/stoplog/stoplog/configs/configv1"
 	"github.com/stoplog/stoplog/proxy/connector"
 )
 
@@ -257,4 +258,36 @@ func shortRequest(s string) *connector.Request {
 		h.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	return &connector.Request{Method: method, Path: path, RawQuery: query, Header: h, Body: []byte(body)}
+}
+
+// TestGuide: the worked example of docs/connectors.md compiles and does what the text says.
+func TestGuide(t *testing.T) {
+	text, err := os.ReadFile("../docs/connectors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	b := &configv1.Bundle{}
+	err = decode("docs/connectors.md", []byte(example), b).errs.orNil()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := compileProfile(b.GetConnectorProfiles()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rd, err := p.Classify(shortRequest(`POST /v2/tickets/T1/replies {"to":[{"email":"Ann <ann@example.com>"}],"body":"Hello"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := rd.Effect
+	if e.Class != stoplog.ClassMessage || !slices.Equal(e.Recipients, []string{"ann@example.com"}) || e.Thread != "T1" || !slices.Equal(e.Citations, []string{"ticket:T1"}) {
+		t.Errorf("got %+v", e)
+	}
+	o := rd.Observe(http.StatusOK, http.Header{"Content-Type": {"application/json"}})
+	o.Write([]byte(`{"error":{"code":"no_such_ticket"}}`))
+	if res := o.End(connector.End{Complete: true}); res.Outcome != stoplog.OutcomeRejected {
+		t.Errorf("a refusal with status 200 is %v", res.Outcome)
+	}
 }

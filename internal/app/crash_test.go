@@ -135,6 +135,7 @@ func TestCrashDuringWrites(t *testing.T) {
 		t.Errorf("%d requests at the vendor, want 6", n)
 	}
 	p.kill()
+	verifies(t, data)
 	unknown := 0
 	r := receipts.OpenReader(data)
 	for e, err := range r.Select(t.Context(), receipts.Query{}) {
@@ -233,7 +234,25 @@ func TestCrashTrials(t *testing.T) {
 			t.Errorf("%s reached the vendor %d times", k, n)
 		}
 	}
+	p.kill()
+	verifies(t, data)
 	if len(acknowledged) < trials {
 		t.Errorf("only %d writes were acknowledged: the trials prove nothing", len(acknowledged))
+	}
+}
+
+// verifies proves the receipts of a data directory offline.
+func verifies(t *testing.T, data string) {
+	t.Helper()
+	key, err := os.ReadFile(filepath.Join(data, "identity.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := receipts.Verify(t.Context(), data, strings.TrimSpace(string(key)))
+	if err == nil {
+		err = report.Err()
+	}
+	if err != nil {
+		t.Errorf("the receipts do not verify: %v", err)
 	}
 }

@@ -154,6 +154,9 @@ func (a *App) verify(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the log's identity: %w", err)
 	}
-	_ = key
-	return nil
+	report, err := receipts.Verify(ctx, a.boot.DataDir, strings.TrimSpace(string(key)))
+	if err != nil {
+		return err
+	}
+	return report.Err()
 }

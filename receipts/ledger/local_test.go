@@ -130,7 +130,7 @@ func faultAt(t *testing.T, k int, errno error) (done bool) {
 	m := disktest.New()
 	var mu sync.Mutex
 	n := 0
-	m.Fault = func(op, _ string) error {
+	m.SetFault(func(op, _ string) error {
 		if strings.HasPrefix(op, "view.") || strings.HasPrefix(op, "checkpoint.") {
 			return nil
 		}
@@ -140,7 +140,7 @@ func faultAt(t *testing.T, k int, errno error) (done bool) {
 			return errno
 		}
 		return nil
-	}
+	})
 	want := map[stoplog.OperationID]ledger.State{}
 	l, err := openLocal(t, m, ledger.Options{})
 	if err == nil {
@@ -190,12 +190,12 @@ func faultAt(t *testing.T, k int, errno error) (done bool) {
 func TestNoRecordNoEffect(t *testing.T) {
 	m := disktest.New()
 	l := mustOpen(t, m, ledger.Options{})
-	m.Fault = func(op, _ string) error {
+	m.SetFault(func(op, _ string) error {
 		if op == "segment.write" {
 			return syscall.EIO
 		}
 		return nil
-	}
+	})
 	p := proposal(l, 1)
 	_, err := l.Begin(t.Context(), p, time.Now(), &receipts.Receipt{})
 	if stoplog.ReasonOf(err) != stoplog.ReasonEvidenceUnavailable {
@@ -343,4 +343,3 @@ func TestOrphansAreCollected(t *testing.T) {
 		t.Errorf("%d entries are left", len(files))
 	}
 }
-

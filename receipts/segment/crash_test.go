@@ -82,7 +82,7 @@ func liveAndDie(t *testing.T, r *rand.Rand, m *disktest.Memory, acked map[string
 	var after *disktest.Memory
 	fork := rand.New(rand.NewSource(r.Int63()))
 	kill := r.Intn(3) == 0
-	m.Fault = func(string, string) error {
+	m.SetFault(func(string, string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if budget--; budget >= 0 {
@@ -94,7 +94,7 @@ func liveAndDie(t *testing.T, r *rand.Rand, m *disktest.Memory, acked map[string
 			}
 		}
 		return errors.New("the machine is off")
-	}
+	})
 	l, err := Open(context.Background(), Options{Dir: "/data", FS: m, SegmentBytes: small})
 	if err == nil {
 		pad := strings.Repeat("x", r.Intn(3000))
@@ -121,7 +121,7 @@ func liveAndDie(t *testing.T, r *rand.Rand, m *disktest.Memory, acked map[string
 	if after == nil {
 		after = m.PowerCut(fork)
 	}
-	after.Fault = nil
+	after.SetFault(nil)
 	return after
 }
 
@@ -312,14 +312,14 @@ func TestNoSpaceInAWrite(t *testing.T) {
 		add(t, l, 2)
 		var full bool
 		var mu sync.Mutex
-		m.Fault = func(op, _ string) error {
+		m.SetFault(func(op, _ string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if full && (op == "segment.write" || op == "segment.allocate") {
 				return syscall.ENOSPC
 			}
 			return nil
-		}
+		})
 		set := func(on bool) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -267,14 +268,13 @@ func TestFailedWrite(t *testing.T) {
 			m := disktest.New()
 			l := open(t, m)
 			add(t, l, 3)
-			failed := false
-			m.Fault = func(o, _ string) error {
-				if o == op && !failed {
-					failed = true
+			var failed atomic.Bool
+			m.SetFault(func(o, _ string) error {
+				if o == op && !failed.Swap(true) {
 					return syscall.EIO
 				}
 				return nil
-			}
+			})
 			_, err := l.Append(t.Context(), rec(99))
 			if stoplog.ReasonOf(err) != stoplog.ReasonEvidenceUnavailable || !errors.Is(err, syscall.EIO) {
 				t.Fatalf("got %v", err)
@@ -313,12 +313,12 @@ func TestStuckDiskEndsTheLog(t *testing.T) {
 		m := disktest.New()
 		l := open(t, m)
 		release := make(chan struct{})
-		m.Fault = func(op, _ string) error {
+		m.SetFault(func(op, _ string) error {
 			if op == "segment.sync" {
 				<-release
 			}
 			return nil
-		}
+		})
 		at := time.Now()
 		_, err := l.Append(t.Context(), rec(1))
 		if stoplog.ReasonOf(err) != stoplog.ReasonEvidenceUnavailable || time.Since(at) != 10*time.Second {

@@ -11,7 +11,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoplog/stoplog/receipts/disk"
@@ -21,16 +21,14 @@ const sector = 512
 
 // Memory is a file system in memory. It knows what was synced and what was not.
 type Memory struct {
-	// Fault, if not nil, is asked before each operation; an error makes it fail without effect.
-	Fault func(op, name string) error
-	// Capacity in bytes; 0 = unlimited. It may be changed under Lock by SetCapacity.
-	capacity int64
+	faults atomic.Pointer[func(op, name string) error]
 
-	mu      sync.Mutex
-	names   map[string]*node
-	durable map[string]*node // names that survive a power cut
-	pending []change         // name changes since
-	locks   map[string]bool
+	mu       sync.Mutex
+	capacity int64 // bytes; 0 = unlimited
+	names    map[string]*node
+	durable  map[string]*node // names that survive a power cut
+	pending  []change         // name changes since
+	locks    map[string]bool
 }
 
 type node struct {
@@ -52,6 +50,10 @@ var _ disk.FS = (*Memory)(nil)
 func New() *Memory {
 	return &Memory{names: map[string]*node{}, durable: map[string]*node{}, locks: map[string]bool{}}
 }
+
+// SetFault makes f be asked before each operation, by several goroutines at a time; an error makes the operation fail
+// without effect.
+func (m *Memory) SetFault(f func(op, name string) error) { m.faults.Store(&f) }
 
 // SetCapacity limits the bytes of all files; 0 = unlimited.
 func (m *Memory) SetCapacity(n int64) {
@@ -148,10 +150,11 @@ func (m *Memory) Edit(name string, f func([]byte) []byte) {
 }
 
 func (m *Memory) fault(op, name string) error {
-	if m.Fault == nil {
+	f := m.faults.Load()
+	if f == nil || *f == nil {
 		return nil
 	}
-	err := m.Fault(op, name)
+	err := (*f)(op, name)
 	if err != nil {
 		return &fs.PathError{Op: op, Path: name, Err: err}
 	}
@@ -314,101 +317,3 @@ func (m *Memory) Lock(op, name string) (io.Closer, error) {
 type closer func() error
 
 func (c closer) Close() error { return c() }
-
-type file struct {
-	m    *Memory
-	n    *node
-	name string
-}
-
-func (f *file) ReadAt(p []byte, off int64) (int, error) {
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	if off >= int64(len(f.n.live)) {
-		return 0, io.EOF
-	}
-	n := copy(p, f.n.live[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-func (f *file) WriteAt(op string, p []byte, off int64) error {
-	if err := f.m.fault(op, f.name); err != nil {
-		return err
-	}
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	if err := f.grow(off + int64(len(p))); err != nil {
-		return err
-	}
-	copy(f.n.live[off:], p)
-	for s := off / sector; s <= (off+int64(len(p))-1)/sector; s++ {
-		f.n.dirty[s] = true
-	}
-	f.n.modified = time.Now()
-	return nil
-}
-
-func (f *file) grow(size int64) error {
-	more := size - int64(len(f.n.live))
-	if more <= 0 {
-		return nil
-	}
-	if f.m.capacity > 0 && f.m.used()+more > f.m.capacity {
-		return &fs.PathError{Op: "write", Path: f.name, Err: syscall.ENOSPC}
-	}
-	f.n.live = append(f.n.live, make([]byte, more)...)
-	return nil
-}
-
-func (f *file) Truncate(op string, size int64) error {
-	if err := f.m.fault(op, f.name); err != nil {
-		return err
-	}
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	if size >= int64(len(f.n.live)) {
-		return f.grow(size)
-	}
-	f.n.live = f.n.live[:size:size]
-	return nil
-}
-
-func (f *file) Allocate(op string, size int64) error {
-	if err := f.m.fault(op, f.name); err != nil {
-		return err
-	}
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	return f.grow(size)
-}
-
-func (f *file) Sync(op string) error {
-	if err := f.m.fault(op, f.name); err != nil {
-		return err
-	}
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	f.n.synced = append(f.n.synced[:0], f.n.live...)
-	clear(f.n.dirty)
-	return nil
-}
-
-func (f *file) Linked(op, name string) (bool, error) {
-	if err := f.m.fault(op, name); err != nil {
-		return false, err
-	}
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	return f.m.names[name] == f.n, nil
-}
-
-func (f *file) Size() (int64, error) {
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	return int64(len(f.n.live)), nil
-}
-
-func (f *file) Close() error { return nil }
