@@ -214,14 +214,14 @@ func child(cpu int, name string, args ...string) (*exec.Cmd, string, error) {
 
 func pinned(cpu int, name string, args ...string) *exec.Cmd {
 	if t, err := exec.LookPath("taskset"); err == nil && runtime.NumCPU() > 1 {
-		return exec.Command(t, append([]string{"-c", strconv.Itoa(cpu), name}, args...)...) //nolint:gosec // our own binary
+		return exec.Command(t, append([]string{"-c", strconv.Itoa(cpu), name}, args...)...)
 	}
-	return exec.Command(name, args...) //nolint:gosec // our own binary
+	return exec.Command(name, args...)
 }
 
 func pin(cpu, pid int) {
 	if t, err := exec.LookPath("taskset"); err == nil && runtime.NumCPU() > 1 {
-		_ = exec.Command(t, "-a", "-p", "-c", strconv.Itoa(cpu), strconv.Itoa(pid)).Run() //nolint:gosec // fixed arguments
+		_ = exec.Command(t, "-a", "-p", "-c", strconv.Itoa(cpu), strconv.Itoa(pid)).Run()
 	}
 }
 

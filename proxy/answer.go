@@ -70,7 +70,7 @@ func (x *exchange) buffer(a *attempt) {
 
 // endAnswer classifies an answer that was read to its end, or to where it broke.
 func (x *exchange) endAnswer(a *attempt, err error) {
-	complete := err == io.EOF
+	complete := errors.Is(err, io.EOF)
 	a.took = time.Since(a.began)
 	a.result = a.observer.End(connector.End{Trailer: a.resp.Trailer, Complete: complete, Abandoned: errors.Is(context.Cause(a.ctx), errClientGone)})
 	a.by = "response"

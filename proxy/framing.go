@@ -84,12 +84,11 @@ type framer struct {
 	line  []byte
 	left  uint64 // of a body with Content-Length, or of a chunk
 
-	lengths  int
-	length   uint64
-	chunked  bool
-	codings  int
-	first    bool // the request line was read
-	switched bool // after an upgrade nothing is followed; none is accepted today
+	lengths int
+	length  uint64
+	chunked bool
+	codings int
+	first   bool // the request line was read
 }
 
 type framerState uint8
@@ -167,6 +166,7 @@ func (f *framer) takeLine(l []byte) bool {
 			return true
 		}
 		return fieldName(l) != ""
+	default: // inBody and inChunk have no lines
 	}
 	return true
 }

@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"mime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stoplog/stoplog"
 	"github.com/stoplog/stoplog/admission"
@@ -132,17 +130,6 @@ func (x *exchange) note(r *receipts.Receipt) string {
 		return ""
 	}
 	return receiptField(pos)
-}
-
-// durable writes a receipt and waits for the disk.
-func (x *exchange) durable(r *receipts.Receipt) (string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.client), 10*time.Second)
-	defer cancel()
-	pos, err := x.h.o.Log.Append(ctx, r)
-	if err != nil {
-		return "", err
-	}
-	return receiptField(pos[0]), nil
 }
 
 // spent is what an attempt really used of each spend charge; -1 where nothing is known and the estimate stands.

@@ -168,6 +168,7 @@ func (x *exchange) problem(d stoplog.Decision, sent Sent, receipt string) *probl
 			p.Type = "error" // the client reads error.error.type; the problem type stays in the error's code
 		case connector.ShapeGemini:
 			e.Status = "PERMISSION_DENIED"
+		default:
 		}
 	}
 	p.Error = e

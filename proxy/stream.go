@@ -16,7 +16,7 @@ import (
 // counter must not become a buffer (golang/go#27816). After the first byte no further attempt is made; an answer that
 // breaks is aborted, never ended cleanly.
 func (x *exchange) stream(p *admission.Permit, a *attempt) {
-	defer a.resp.Body.Close() //nolint:errcheck // the end was seen, or the connection is given up
+	defer a.resp.Body.Close()
 	x.passHead(a, "")
 	flush := a.resp.ContentLength < 0
 	if a.resp.ContentLength >= 0 {
@@ -24,7 +24,7 @@ func (x *exchange) stream(p *admission.Permit, a *attempt) {
 	}
 	x.w.WriteHeader(a.status)
 	rc := http.NewResponseController(x.w)
-	gone := x.pass(a.body, flush, rc, a)
+	gone := x.pass(a.body, flush, rc)
 	tmp := copyPool.Get().(*[]byte)
 	defer copyPool.Put(tmp)
 	var tail [4]byte
@@ -41,7 +41,7 @@ func (x *exchange) stream(p *admission.Permit, a *attempt) {
 		a.observer.Write(b)
 		a.bytes += int64(n)
 		if !gone {
-			gone = x.pass(b, flush, rc, a)
+			gone = x.pass(b, flush, rc)
 		}
 	}
 	x.endAnswer(a, err)
@@ -64,7 +64,7 @@ func (x *exchange) stream(p *admission.Permit, a *attempt) {
 }
 
 // pass writes b to the agent and reports whether the agent has left.
-func (x *exchange) pass(b []byte, flush bool, rc *http.ResponseController, a *attempt) (gone bool) {
+func (x *exchange) pass(b []byte, flush bool, rc *http.ResponseController) (gone bool) {
 	if len(b) == 0 {
 		if flush {
 			return rc.Flush() != nil

@@ -184,13 +184,15 @@ func (x *exchange) send(p *admission.Permit, a *attempt, timeout time.Duration) 
 		}
 	})
 	unwatch := func() bool { return true }
-	if x.effect.Class == stoplog.ClassRead {
+	switch x.effect.Class {
+	case stoplog.ClassRead:
 		unwatch = context.AfterFunc(x.client, func() { cancel(errClientGone) })
-	} else if x.effect.Class == stoplog.ClassModel {
+	case stoplog.ClassModel:
 		unwatch = context.AfterFunc(x.client, func() {
 			a.left.Store(true)
 			time.AfterFunc(min(x.dst.Drain, x.remaining()), func() { cancel(errClientGone) })
 		})
+	default: // a write is carried to its end
 	}
 	x.h.flights.fly(x, p, cancel)
 	a.stop = func() {
@@ -207,7 +209,7 @@ func (x *exchange) send(p *admission.Permit, a *attempt, timeout time.Duration) 
 		x.noAnswer(a, ctx)
 		return
 	}
-	a.resp, a.sent, a.err = x.dst.Upstream.send(ctx, req)
+	a.resp, a.sent, a.err = x.dst.Upstream.send(ctx, req) //nolint:bodyclose // endAnswer or stream closes it
 	a.firstByte = time.Since(a.began)
 	if a.err != nil {
 		a.firstByte = 0

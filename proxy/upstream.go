@@ -302,7 +302,7 @@ func (c *upConn) write(r *wireRequest) error {
 	if len(x.Body) <= 64<<10 {
 		b = append(append(b, x.Body...), end...)
 		c.out = b
-		_, err := c.Conn.Write(b)
+		_, err := c.Write(b)
 		if err != nil {
 			return err
 		}
@@ -327,7 +327,7 @@ func (c *upConn) readAnswer(method string) (*http.Response, error) {
 	for range 16 {
 		resp, err := http.ReadResponse(c.r, &http.Request{Method: method})
 		switch {
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, errBrokenAnswer
 		case err != nil:
 			return nil, err
@@ -355,7 +355,7 @@ func (b *upBody) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		b.end = true
 		b.release()
 	}

@@ -333,3 +333,49 @@ func TestIllegalSteps(t *testing.T) {
 		}
 	}
 }
+
+// A log can be verified and read while it is written, and nothing is taken for tampering.
+func TestVerifyWhileWritten(t *testing.T) {
+	dir := t.TempDir()
+	l, err := segment.Open(t.Context(), segment.Options{Dir: dir, SegmentBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := l.Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			_, err := l.Append(context.Background(), &receipts.Receipt{Type: receipts.TypeDecision}, &receipts.Receipt{Type: receipts.TypeDecision})
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 60 {
+		r, err := receipts.Verify(t.Context(), dir, pub)
+		if err != nil || r.Err() != nil {
+			t.Fatal(err, r.Err())
+		}
+		_, err = l.Reader().Last(t.Context(), 10, receipts.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

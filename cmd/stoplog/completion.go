@@ -135,8 +135,14 @@ func fish(root *kong.Node) string {
 		}
 		for _, sub := range n.Children {
 			fmt.Fprintf(&b, "complete -c stoplog -f -n '%s' -a %s -d %s\n", under, sub.Name, quote(sub.Help))
+			inside := under + "; and __fish_seen_subcommand_from " + sub.Name
+			for _, p := range sub.Positional {
+				for _, v := range values(p.Enum) {
+					fmt.Fprintf(&b, "complete -c stoplog -n '%s' -a %s\n", inside, v)
+				}
+			}
 			for _, f := range sub.Flags {
-				fmt.Fprintf(&b, "complete -c stoplog -n '%s; and __fish_seen_subcommand_from %s' -l %s -d %s\n", under, sub.Name, f.Name, quote(f.Help))
+				fmt.Fprintf(&b, "complete -c stoplog -n '%s' -l %s -d %s\n", inside, f.Name, quote(f.Help))
 			}
 		}
 	}

@@ -30,6 +30,7 @@ func model(t *testing.T) *kong.Node {
 
 // The help texts are part of the interface: a change is seen in review.
 func TestHelp(t *testing.T) {
+	t.Setenv("COLUMNS", "80")
 	for _, v := range []string{"STOPLOG_DATA", "STOPLOG_SOCKET", "STOPLOG_SERVER", "STOPLOG_TOKEN_FILE"} {
 		t.Setenv(v, "")
 		_ = os.Unsetenv(v)
@@ -76,7 +77,7 @@ func TestUsageErrors(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		r := command(t, "completion", shell)
-		r.want(t, exitOK, "release", "half-open", "--dry-run")
+		r.want(t, exitOK, "release", "half-open", "dry-run")
 		bin, err := exec.LookPath(shell)
 		if err != nil {
 			continue

@@ -87,7 +87,7 @@ func (c *cli) findReceipts(ctx context.Context, ref string) ([]*receipts.Receipt
 
 type receiptsTailCmd struct {
 	Follow      bool          `short:"f" help:"Go on with new receipts until Ctrl-C."`
-	N           int           `short:"n" default:"20" help:"How many to begin with; 0 = all."`
+	Lines       int           `short:"n" default:"20" help:"How many to begin with; 0 = all."`
 	Type        string        `placeholder:"TYPE" help:"Only this type, for example hold.created; a * at the end matches the rest."`
 	Verdict     string        `enum:",deny,park,hold,replay,allow" default:"" placeholder:"VERDICT" help:"Only this verdict: deny, park, hold, replay, allow."`
 	Reason      string        `placeholder:"REASON" help:"Only this reason."`
@@ -102,7 +102,7 @@ type receiptsTailCmd struct {
 func (t receiptsTailCmd) Run(ctx context.Context, cmd *cli, c *console) error {
 	q := operator.Query{
 		Operation: t.Operation, Type: t.Type, Destination: t.Destination, Tenant: t.Tenant, Agent: t.Agent,
-		Class: t.Class, Verdict: t.Verdict, Reason: t.Reason, Tail: t.N,
+		Class: t.Class, Verdict: t.Verdict, Reason: t.Reason, Tail: t.Lines,
 	}
 	if t.Since > 0 {
 		q.Since = c.now().Add(-t.Since)

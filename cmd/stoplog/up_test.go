@@ -74,8 +74,8 @@ func TestUp(t *testing.T) {
 	dir := shortDir(t)
 	data := "--data=" + dir
 	o := up(t, data, "--tenant", "acme", "--agent", "bot")
-	const message = `{"to":"ada@example.com","text":"hello"}`
-	status, body := post(t, o.Destinations["playground"]+"/messages", message)
+	const message = `{"to":"ada@example.com","text":"hello again"}`
+	status, body := post(t, o.Destinations["playground"]+"/messages", `{"to":"ada@example.com","text":"hello"}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}

@@ -218,7 +218,9 @@ func TestPortsAloneChangeNothing(t *testing.T) {
 			{"POST", "/v1/holds:release", `{"reason":"x"}`},
 			{"POST", "/v1/breakers/slack:force", `{"state":"half_open","reason":"x"}`},
 			{"POST", "/v1/config:reload", `{}`},
-			{"GET", "/v1/holds", ""}, {"GET", "/v1/receipts", ""}, {"GET", "/v1/budgets", ""},
+			{"GET", "/v1/holds", ""},
+			{"GET", "/v1/receipts", ""},
+			{"GET", "/v1/budgets", ""},
 		} {
 			for _, h := range [][]string{nil, {"Authorization", "Bearer guess"}, {"Stoplog-Operator", "true"}} {
 				if a := s.do(c.method, base+c.path, c.body, h...); a.status < 400 {

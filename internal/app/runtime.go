@@ -103,7 +103,7 @@ func (p retryPolicy) Timeout(remaining time.Duration) (time.Duration, bool) {
 
 type source struct{}
 
-func (source) Int64N(n int64) int64 { return rand.Int64N(n) } //nolint:gosec // jitter
+func (source) Int64N(n int64) int64 { return rand.Int64N(n) }
 
 // credential reads a secret at each use, so that a rotated file is taken up at once.
 func credential(c *configs.Credential) func() (stoplog.Field, error) {

@@ -166,7 +166,8 @@ type answer struct {
 
 func (a answer) problem(t *testing.T) (p struct {
 	Reason, Disposition, Operation, Sent, Retry, Detail string
-}) {
+},
+) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
 		t.Fatalf("not a problem (%v): %d %s", err, a.status, a.body)

@@ -141,6 +141,9 @@ func facts(r *receipts.Receipt) []string {
 	if len(r.Flags) > 0 {
 		say("flags: %s", strings.Join(r.Flags, ", "))
 	}
+	if n := noteText(r); n != "" && (r.Action != "" || r.Method != "") {
+		say("noted: %s", n)
+	}
 	if r.Policy != "" {
 		say("configuration %s", r.Policy)
 	}

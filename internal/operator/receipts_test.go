@@ -135,6 +135,7 @@ func TestExplain(t *testing.T) {
 			[]string{"--observe", "policies/no"}},
 		{"broken", receipts.Receipt{Type: receipts.TypeDecision, Action: "x", Destination: "crm", Decided: true, Reason: stoplog.ReasonBreakerOpen, Breaker: "open"},
 			[]string{"breaker force crm half-open", "breaker open"}},
+		{"released", receipts.Receipt{Type: receipts.TypeDispatching, Action: "x", Destination: "y", Note: map[string]string{"released_by": "user:ada"}}, []string{"noted: released_by=user:ada"}},
 		{"raised", receipts.Receipt{Type: receipts.TypeLevel, Note: map[string]string{"to": "L2", "actor": "user:ada"}}, []string{"actor=user:ada to=L2"}},
 		{"ended", receipts.Receipt{Type: receipts.TypeOpOutcome, Action: "x", Destination: "y", Outcome: &receipts.OutcomeLine{Outcome: stoplog.OutcomeUnknown, Sent: "full", Error: "reset", By: "timeout"}},
 			[]string{"unknown: full sent", "connection error: reset"}},

@@ -340,11 +340,11 @@ func (l *Local) moved(op *open, next Operation) Operation {
 // close moves an ended operation to the small form. The caller holds mu.
 func (l *Local) close(op *open) {
 	delete(l.open, op.ID)
-	if op.State == Void && op.Attempt > 0 { // proven not sent: the same key may be tried anew
-		if l.keys[op.Key] == op.ID {
-			delete(l.keys, op.Key)
-		}
-		op.ttl = 0
+	if op.State == Void && op.Attempt > 0 {
+		op.ttl = 0 // proven not sent: the same key may be tried anew
+	}
+	if op.ttl == 0 && l.keys[op.Key] == op.ID {
+		delete(l.keys, op.Key)
 	}
 	for _, id := range l.closed.add(newClosed(op)) {
 		l.forget(id)

@@ -24,7 +24,8 @@ type closed struct {
 	attempt     int32
 	created     int64 // microseconds
 	ended       int64
-	expires     int64
+	joins       int64 // until then the key leads here
+	expires     int64 // until then it is remembered
 	index       int // in the heap
 }
 
@@ -36,7 +37,7 @@ func newClosed(o *open) *closed {
 		id: o.ID, key: o.Key, digest: o.Digest, receipt: o.Receipt,
 		actor: o.Effect.Actor, destination: o.Effect.Destination, connector: o.Effect.Connector, action: o.Effect.Action,
 		class: o.Effect.Class, state: o.State, outcome: o.Outcome, replay: o.Replay, attempt: int32(o.Attempt),
-		created: o.Created.UnixMicro(), ended: o.Updated.UnixMicro(),
+		created: o.Created.UnixMicro(), ended: o.Updated.UnixMicro(), joins: o.Updated.Add(o.ttl).UnixMicro(),
 		expires: o.Updated.Add(max(o.ttl, remembered)).UnixMicro(),
 	}
 }

@@ -127,8 +127,8 @@ func (l *Local) byKey(key [32]byte) (Operation, bool) {
 		return op.snapshot(), true
 	}
 	c := l.closed.get(id)
-	if c == nil || c.expired(l.o.Now()) {
-		l.forget(id)
+	if c == nil || c.joins <= l.o.Now().UnixMicro() {
+		delete(l.keys, key)
 		return Operation{}, false
 	}
 	return c.operation(), true

@@ -26,7 +26,7 @@ func trials(all int) int {
 	if os.Getenv("STOPLOG_LONG") != "" {
 		return all
 	}
-	return all / 10
+	return all / 10 / raceFactor
 }
 
 // Power cuts at any operation, leaving any part of what was not synced, down to single sectors: no acknowledged record is

@@ -18,6 +18,7 @@ import (
 	"github.com/stoplog/stoplog/receipts"
 	"github.com/stoplog/stoplog/receipts/disk"
 	"github.com/stoplog/stoplog/receipts/disk/disktest"
+	"github.com/stoplog/stoplog/receipts/frame"
 )
 
 const small = 64 << 10 // bytes of a test's segments
@@ -89,6 +90,23 @@ func hosts(t testing.TB, m *disktest.Memory) []string {
 	return list
 }
 
+// commits counts the groups in the first segment of the first log.
+func commits(t testing.TB, m *disktest.Memory) (n int) {
+	t.Helper()
+	f, err := m.Open("test", segmentOf(t, m, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := frame.NewReader(f, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err = s.Next(); err == nil; _, err = s.Next() {
+		n++
+	}
+	return n
+}
+
 func TestAppendCloseReopen(t *testing.T) {
 	m := disktest.New()
 	l := open(t, m)
@@ -145,13 +163,16 @@ func TestIntervals(t *testing.T) {
 		if n := len(hosts(t, m.Killed())); n != 1 {
 			t.Errorf("after 51 ms: %d durable", n)
 		}
-		if l.w.settled {
-			t.Error("settled at once")
-		}
+		before := commits(t, m.Killed())
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		if !l.w.settled {
-			t.Error("not settled after 100 ms")
+		if got := commits(t, m.Killed()); got != before+1 {
+			t.Errorf("%d COMMITs after 100 ms, want %d", got, before+1)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := commits(t, m.Killed()); got != before+1 {
+			t.Errorf("%d COMMITs after a quiet minute, want %d", got, before+1)
 		}
 	})
 }

@@ -37,6 +37,7 @@ func Ledger(t *testing.T, open func(t *testing.T) Instance) {
 		{"same key", sameKey},
 		{"one winner", oneWinner},
 		{"not sent frees the key", notSent},
+		{"a key without a lifetime joins until the end only", noLifetime},
 		{"attempts", attempts},
 		{"illegal edges", illegal},
 		{"unknown and late evidence", late},
@@ -151,6 +152,28 @@ func notSent(t *testing.T, l Instance) {
 	if !ok || err != nil || op.ID != again.ID {
 		t.Errorf("after a crash the key leads to %s, %v", op.ID, err)
 	}
+}
+
+// noLifetime: an effect without a key of its own is joined by its repetitions while it is under way; afterwards the same
+// content is a new wish.
+func noLifetime(t *testing.T, l Instance) {
+	p := proposal(1)
+	p.KeyTTL = 0
+	begin(t, l, p)
+	again := proposal(1)
+	again.KeyTTL = 0
+	var k *ledger.Known
+	if _, err := l.Begin(t.Context(), again, soon(), &receipts.Receipt{}); !errors.As(err, &k) {
+		t.Errorf("under way: %v", err)
+	}
+	finish(t, l, p.ID, stoplog.OutcomeConfirmed, nil)
+	if _, ok, err := l.Lookup(t.Context(), p.Key); ok || err != nil {
+		t.Errorf("after the end: found, %v", err)
+	}
+	begin(t, l, again)
+	l = l.Crash()
+	state(t, l, p.ID, ledger.Confirmed)
+	state(t, l, again.ID, ledger.Unknown)
 }
 
 func attempts(t *testing.T, l Instance) {
