@@ -85,7 +85,7 @@ var hopByHop = map[string]bool{
 	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Host": true, "Expect": true,
 	"Proxy-Authorization": true, "Proxy-Authenticate": true, "Forwarded": true, "X-Forwarded-For": true,
-	"X-Forwarded-Host": true, "X-Forwarded-Proto": true, "Baggage": true, "Tracestate": true, "Prefer": true,
+	"X-Forwarded-Host": true, "X-Forwarded-Proto": true, "Baggage": true, "Tracestate": true, "Traceparent": true,
 }
 
 // credential headers travel apart from the exact request: they are not part of what is digested, held or recorded.
@@ -109,11 +109,15 @@ func (x *exchange) takeHeaders(h http.Header) error {
 		for _, v := range h[n] {
 			f := stoplog.Field{Name: n, Value: v}
 			switch {
+			case n == "Prefer":
+				if f.Value = othersPreferences(v); f.Value != "" {
+					fields = append(fields, f)
+				}
 			case credentialHeaders[n]:
 				x.creds = append(x.creds, f)
 			case n == "Accept-Encoding":
 				// Only codings that the answer can be read in; anything else would make the outcome invisible.
-				if strings.Contains(v, "gzip") {
+				if takesGzip(v) {
 					fields = append(fields, stoplog.Field{Name: n, Value: "gzip"})
 				} else {
 					fields = append(fields, stoplog.Field{Name: n, Value: "identity"})
@@ -125,6 +129,34 @@ func (x *exchange) takeHeaders(h http.Header) error {
 	}
 	x.exact.Header = fields
 	return nil
+}
+
+// takesGzip reports whether an Accept-Encoding value accepts gzip (RFC 9110 12.5.3).
+func takesGzip(v string) bool {
+	for t := range strings.SplitSeq(v, ",") {
+		coding, params, _ := strings.Cut(strings.TrimSpace(t), ";")
+		if c := strings.ToLower(strings.TrimSpace(coding)); c != "gzip" && c != "x-gzip" {
+			continue
+		}
+		q, isQ := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(params), " ", ""), "q=")
+		weight, err := strconv.ParseFloat(q, 64)
+		return !isQ || err == nil && weight > 0
+	}
+	return false
+}
+
+// othersPreferences is a Prefer value without what is meant for Stoplog; the rest is the destination's business.
+func othersPreferences(v string) string {
+	var keep []string
+	for t := range strings.SplitSeq(v, ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(t), "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "respond-async", "wait", "":
+		default:
+			keep = append(keep, strings.TrimSpace(t))
+		}
+	}
+	return strings.Join(keep, ", ")
 }
 
 // droppedByConnection: headers that the client declared hop-by-hop, except those that carry meaning for the effect.

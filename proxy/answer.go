@@ -255,7 +255,7 @@ func (x *exchange) finishReceipt(a *attempt, r *receipts.Receipt) string {
 	ctx, cancel := x.settleContext()
 	defer cancel()
 	var keep *stoplog.Answer
-	if x.keyed && a.buffered && a.resp != nil && (a.result.Outcome == stoplog.OutcomeConfirmed || a.result.Outcome == stoplog.OutcomeRejected) {
+	if x.keyed && a.buffered && a.resp != nil && a.result.Outcome == stoplog.OutcomeConfirmed {
 		keep = &stoplog.Answer{Status: a.status, Body: a.body, Header: replayHeaders(a.resp.Header)}
 	}
 	err := x.h.o.Ledger.Finish(ctx, x.operation, a.result.Outcome, keep, r)

@@ -75,10 +75,10 @@ type exchange struct {
 	client   context.Context // the agent's; ends when it leaves
 	received time.Time
 
-	released   bool // re-observed after a hold: no agent waits
-	releasedBy string
-	begun      bool      // its intent was recorded
-	expires    time.Time // of the hold it was released from
+	released                  bool // re-observed after a hold: no agent waits
+	releasedBy, releaseReason string
+	begun                     bool      // its intent was recorded
+	expires                   time.Time // of the hold it was released from
 
 	method     string
 	dst        *Destination

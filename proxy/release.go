@@ -22,7 +22,7 @@ type Released struct {
 
 // Release has a held or parked effect judged again, as if it had just come, and sends it if nothing stops it now. It is the
 // same way as that of a request: no stage can be skipped. What is stopped again stays held.
-func (h *Handler) Release(ctx context.Context, id stoplog.OperationID, by string) (Released, error) {
+func (h *Handler) Release(ctx context.Context, id stoplog.OperationID, by, reason string) (Released, error) {
 	op, err := h.o.Ledger.Get(ctx, id)
 	if err != nil {
 		return Released{}, err
@@ -51,7 +51,7 @@ func (h *Handler) Release(ctx context.Context, id stoplog.OperationID, by string
 	}
 	out := &answerRecorder{header: http.Header{}}
 	x := &exchange{
-		h: h, rt: rt, w: out, client: context.WithoutCancel(ctx), received: now, released: true, releasedBy: by, expires: op.Hold.Expires,
+		h: h, rt: rt, w: out, client: context.WithoutCancel(ctx), received: now, released: true, releasedBy: by, releaseReason: reason, expires: op.Hold.Expires,
 		l: Listener{Actor: op.Effect.Actor, Function: op.Effect.Function, Address: "released"}, method: exact.Method, dst: dst,
 		deadline: now.Add(dst.Total),
 	}

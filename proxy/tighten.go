@@ -151,7 +151,7 @@ func (t *intentTable) of(x *exchange) stoplog.IntentID {
 		t.m = map[[32]byte]intentEntry{}
 	}
 	if len(t.m) < maxIntents {
-		t.m[key] = intentEntry{id, now.Add(max(2*x.dst.Total, time.Minute))}
+		t.m[key] = intentEntry{id, x.deadline} // later it is a new wish
 	}
 	return id
 }

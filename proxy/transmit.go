@@ -117,8 +117,7 @@ func (x *exchange) commit(p *admission.Permit, a *attempt, n int, timeout time.D
 		return nil
 	}
 	if x.released {
-		x.note(x.decided(x.receipt(receipts.TypeHoldReleased), x.judgment.Decision))
-		r.Note = map[string]string{"released_by": x.releasedBy}
+		r.Note = map[string]string{"released_by": x.releasedBy, "release_reason": x.releaseReason}
 	}
 	op, err := x.h.o.Ledger.Begin(ctx, x.proposal(), notAfter, r)
 	var known *ledger.Known

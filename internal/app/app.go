@@ -63,6 +63,7 @@ type App struct {
 	token     string
 
 	ready         atomic.Bool
+	reloader      atomic.Pointer[string] // who asked for the reload under way
 	mu            sync.Mutex
 	snapshot      *configs.Snapshot
 	entries       []*entry // listeners, the main one first
@@ -233,7 +234,7 @@ func (a *App) loadConfig(ctx context.Context) error {
 		}
 		a.watcher, a.snapshot = w, w.Current()
 	} else {
-		fakes, err := fakevendor.Start(context.WithoutCancel(ctx), fakevendor.Options{})
+		fakes, err := fakevendor.Start(context.WithoutCancel(ctx), fakevendor.Options{Vendors: []string{"playground"}})
 		if err != nil {
 			return fmt.Errorf("start the playground: %w", err)
 		}
@@ -266,7 +267,11 @@ func (a *App) reconfigured(s *configs.Snapshot, err error) {
 	a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := a.policyReceipt(ctx, "reload"); err != nil {
+	why := "file change"
+	if by := a.reloader.Load(); by != nil {
+		why = "reload by " + *by
+	}
+	if err := a.policyReceipt(ctx, why); err != nil {
 		a.mu.Lock()
 		a.snapshot = old
 		a.mu.Unlock()
@@ -304,10 +309,15 @@ func (a *App) Snapshot() *configs.Snapshot {
 }
 
 // Reload reads the configuration's files now.
-func (a *App) Reload() error {
+func (a *App) Reload() error { return a.reload("signal") }
+
+// reload is asked for by a person; by goes into the receipt.
+func (a *App) reload(by string) error {
 	if a.watcher == nil {
 		return errors.New("no configuration file was given, so there is nothing to reload")
 	}
+	a.reloader.Store(&by)
+	defer a.reloader.Store(nil)
 	return a.watcher.Reload()
 }
 

@@ -9,7 +9,7 @@ import (
 
 func (a *App) operatorDeps() operator.Deps {
 	return operator.Deps{
-		Operate: a.store, Ledger: a.ledger, Receipts: receiptScanner{a}, Effects: effects{a}, Config: configView{a}, Log: a.receipts,
+		Operate: a.store, Ledger: a.ledger, Receipts: operator.Files(a.boot.DataDir), Effects: effects{a}, Config: configView{a}, Log: a.receipts,
 		Verify: a.verify, Token: a.token, Version: a.options.Version,
 	}
 }
@@ -22,7 +22,7 @@ func (e effects) Release(ctx context.Context, id stoplog.OperationID, by, reason
 	if err != nil {
 		return operator.ReleaseResult{}, err
 	}
-	r, err := e.a.handler.Release(ctx, id, by)
+	r, err := e.a.handler.Release(ctx, id, by, reason)
 	if err != nil {
 		return operator.ReleaseResult{}, err
 	}
@@ -52,8 +52,8 @@ func (c configView) Destinations() []operator.Destination {
 	return out
 }
 
-func (c configView) Reload(context.Context, string) (string, error) {
-	if err := c.a.Reload(); err != nil {
+func (c configView) Reload(_ context.Context, by string) (string, error) {
+	if err := c.a.reload(by); err != nil {
 		return "", err
 	}
 	return c.Version(), nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/stoplog/stoplog"
 	"github.com/stoplog/stoplog/admission"
-	"github.com/stoplog/stoplog/internal/operator"
 	"github.com/stoplog/stoplog/receipts"
 	"github.com/stoplog/stoplog/receipts/ledger"
 	"github.com/stoplog/stoplog/receipts/segment"
@@ -116,36 +114,6 @@ func (a *App) Receipts(ctx context.Context) ([]*receipts.Receipt, error) {
 		out = append(out, e.Receipt)
 	}
 	return out, nil
-}
-
-// receiptScanner is the log as the operator's API reads it.
-type receiptScanner struct{ a *App }
-
-func (s receiptScanner) Scan(ctx context.Context, from operator.Cursor, keep func(*receipts.Receipt) bool, fn func(*receipts.Receipt) error) (operator.Cursor, error) {
-	at := from
-	logs, err := s.a.receipts.Reader().Logs()
-	if err != nil {
-		return at, err
-	}
-	for _, log := range logs[max(slices.Index(logs, from.Log), 0):] {
-		q := receipts.Query{Log: log}
-		if log == from.Log {
-			q.From = from.Seq
-		}
-		for e, err := range s.a.receipts.Reader().Select(ctx, q) {
-			if err != nil {
-				return at, err
-			}
-			at = operator.Cursor{Log: log, Seq: e.Receipt.Seq + 1}
-			if keep != nil && !keep(e.Receipt) {
-				continue
-			}
-			if err := fn(e.Receipt); err != nil {
-				return at, err
-			}
-		}
-	}
-	return at, nil
 }
 
 // verify proves the log from its files, with the identity that this data directory pins.

@@ -117,11 +117,10 @@ func (l *Local) Keep(ctx context.Context, p Proposal, h Hold, r *receipts.Receip
 	h.Bytes = int64(len(p.Exact.Body))
 	fresh := held == nil
 	if fresh {
-		e := &vault.Entry{Effect: *p.Effect, Exact: *p.Exact}
-		e.Salt = newSalt()
+		e := &vault.Entry{Salt: newSalt(), Effect: *p.Effect, Exact: *p.Exact}
 		err = l.vault.Put(p.ID, e)
-	}
-	if err == nil {
+		recommit(r, e)
+	} else {
 		err = l.recommit(r, p.ID)
 	}
 	if err != nil {
@@ -154,8 +153,12 @@ func (l *Local) recommit(r *receipts.Receipt, id stoplog.OperationID) error {
 	if err != nil {
 		return err
 	}
-	receipts.NewCommitter(e.Salt).Describe(r, &e.Effect, e.Exact.Body, r.Request.Media)
+	recommit(r, e)
 	return nil
+}
+
+func recommit(r *receipts.Receipt, e *vault.Entry) {
+	receipts.NewCommitter(e.Salt).Describe(r, &e.Effect, e.Exact.Body, r.Request.Media)
 }
 
 // Attempt implements Ledger. attempt must be one more than the last.
@@ -340,8 +343,10 @@ func (l *Local) moved(op *open, next Operation) Operation {
 // close moves an ended operation to the small form. The caller holds mu.
 func (l *Local) close(op *open) {
 	delete(l.open, op.ID)
-	if op.State == Void && op.Attempt > 0 {
-		op.ttl = 0 // proven not sent: the same key may be tried anew
+	if op.State == Void && op.Attempt > 0 || op.Outcome == stoplog.OutcomeRejected {
+		// Proven not sent, or definitely not applied (throttled, a bad credential, a mistake): the same key may be tried anew,
+		// and that is no second effect.
+		op.ttl = 0
 	}
 	if op.ttl == 0 && l.keys[op.Key] == op.ID {
 		delete(l.keys, op.Key)

@@ -26,7 +26,7 @@ type closed struct {
 	ended       int64
 	joins       int64 // until then the key leads here
 	expires     int64 // until then it is remembered
-	index       int // in the heap
+	index       int   // in the heap
 }
 
 // remembered is how long an operation can be asked for after its end at least, also when its key is free again.

@@ -15,7 +15,7 @@ import (
 )
 
 // Random histories with crashes against a model of one map: the ledger and the log never disagree with it, and no key is
-// dispatched twice unless the first was proven not sent.
+// dispatched twice unless the first had no effect.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := disktest.New()
@@ -23,7 +23,7 @@ func TestHistories(t *testing.T) {
 		type op struct {
 			p     ledger.Proposal
 			state ledger.State
-			sent  bool // an intent is durable
+			free  bool // ended without effect: proven not sent, or rejected
 			tries int
 		}
 		byKey := map[byte]*op{}
@@ -35,12 +35,12 @@ func TestHistories(t *testing.T) {
 					p = o.p
 				}
 				_, err := l.Begin(context.Background(), p, time.Now(), &receipts.Receipt{})
-				free := o == nil || o.state == ledger.Proposed || o.state == ledger.Void && o.sent
+				free := o == nil || o.state == ledger.Proposed || o.free
 				if (err == nil) != free {
 					rt.Fatalf("begin with key %d: %v", k, err)
 				}
 				if err == nil {
-					byKey[k] = &op{p: p, state: ledger.Dispatching, sent: true, tries: 1}
+					byKey[k] = &op{p: p, state: ledger.Dispatching, tries: 1}
 				}
 			},
 			"attempt": func(rt *rapid.T) {
@@ -67,6 +67,7 @@ func TestHistories(t *testing.T) {
 					stoplog.OutcomeUnknown: ledger.Unknown, stoplog.OutcomeNotSent: ledger.Void,
 					stoplog.OutcomeConfirmed: ledger.Confirmed, stoplog.OutcomeRejected: ledger.Confirmed,
 				}[out]
+				ended := o.state == ledger.Confirmed || o.state == ledger.Void
 				switch o.state {
 				case ledger.Dispatching:
 					o.state = next
@@ -86,6 +87,9 @@ func TestHistories(t *testing.T) {
 				}
 				if err != nil {
 					rt.Fatalf("finish: %v", err)
+				}
+				if !ended {
+					o.free = out == stoplog.OutcomeNotSent || out == stoplog.OutcomeRejected
 				}
 			},
 			"keep": func(rt *rapid.T) {

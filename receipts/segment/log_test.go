@@ -368,6 +368,31 @@ func TestLiveFileRemoved(t *testing.T) {
 	})
 }
 
+// No permission, no space, no key at the start: Open says so at once and the directory stays usable.
+func TestOpenFails(t *testing.T) {
+	for _, op := range []string{"log.mkdir", "log.lock", "identity.write", "segment.create", "segment.allocate", "segment.header", "segment.write", "segment.sync"} {
+		m := disktest.New()
+		m.SetFault(func(o, _ string) error {
+			if o == op {
+				return syscall.EACCES
+			}
+			return nil
+		})
+		_, err := Open(t.Context(), Options{Dir: "/data", FS: m, SegmentBytes: small})
+		if !errors.Is(err, syscall.EACCES) {
+			t.Errorf("%s: got %v", op, err)
+		}
+		m.SetFault(nil)
+		l, err := Open(t.Context(), Options{Dir: "/data", FS: m, SegmentBytes: small})
+		if err != nil {
+			t.Fatalf("after %s: %v", op, err)
+		}
+		add(t, l, 1)
+		l.Close()
+		clean(t, m)
+	}
+}
+
 func TestIdentityKeyLost(t *testing.T) {
 	m := disktest.New()
 	open(t, m).Close()
