@@ -30,7 +30,7 @@ func (e *entry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(decisionOf(err))
 		return
 	}
-	x.process()
+	x.process() //nolint:contextcheck // it works with the contexts in x: the agent's, and those that outlive it
 }
 
 // process judges, claims, commits, forwards, settles and answers: the part of the way that a released effect goes again.

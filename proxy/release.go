@@ -67,7 +67,7 @@ func (h *Handler) Release(ctx context.Context, id stoplog.OperationID, by, reaso
 	}
 	x.effect.Operation, x.effect.Intent = op.Effect.Operation, stoplog.IntentID(h.o.NewID("int"))
 	x.operation, x.cas.Operation, x.cas.Key, x.keyed = id, id, op.Key, op.Effect.Operation != ""
-	x.process()
+	x.process() //nolint:contextcheck // a release goes on when its caller leaves
 	return Released{Operation: x.operation, Decision: x.decision, Status: out.status}, nil
 }
 

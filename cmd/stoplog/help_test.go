@@ -58,9 +58,18 @@ func TestDocumentNamesEveryCommand(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"nothing"}, {"level", "raise"}, {"level", "raise", "L9"}, {"level", "raise", "L0"}, {"level", "lower", "L0"},
-		{"holds", "release", "--class", "x"}, {"receipts", "tail", "--verdict", "maybe"}, {"completion", "csh"}, {"up", "--bootstrap", "/none"},
-		{"config", "profile", "nope"}, {"receipts", "show"},
+		{},
+		{"nothing"},
+		{"level", "raise"},
+		{"level", "raise", "L9"},
+		{"level", "raise", "L0"},
+		{"level", "lower", "L0"},
+		{"holds", "release", "--class", "x"},
+		{"receipts", "tail", "--verdict", "maybe"},
+		{"completion", "csh"},
+		{"up", "--bootstrap", "/none"},
+		{"config", "profile", "nope"},
+		{"receipts", "show"},
 	} {
 		r := command(t, args...)
 		if r.code != exitUsage || r.err == "" {

@@ -72,12 +72,18 @@ func recorded(t *testing.T) string {
 		t.Fatal(err)
 	}
 	_, err = log.Append(t.Context(),
-		&receipts.Receipt{Type: receipts.TypeDecision, Destination: "slack", Class: stoplog.ClassMessage, Action: "chat.postMessage", Method: "POST",
-			Decided: true, Verdict: stoplog.Deny, Reason: stoplog.ReasonPolicyDenied, Stage: "policy", Rule: "policies/no-dm", Actor: stoplog.Actor{Tenant: "acme", Agent: "bot"}},
-		&receipts.Receipt{Type: receipts.TypeDecision, Method: "POST", Decided: true, Verdict: stoplog.Deny, Reason: stoplog.ReasonUnknownDestination, Stage: "accept",
-			Note: map[string]string{"destination": "api.example.com", "method": "POST", "path": "/v1/things"}},
-		&receipts.Receipt{Type: receipts.TypeOutcome, Destination: "openai", Class: stoplog.ClassModel, Action: "chat.completions", Method: "POST", Operation: "op_5",
-			Outcome: &receipts.OutcomeLine{Outcome: stoplog.OutcomeConfirmed, Status: 200, Sent: "full", By: "response"}},
+		&receipts.Receipt{
+			Type: receipts.TypeDecision, Destination: "slack", Class: stoplog.ClassMessage, Action: "chat.postMessage", Method: "POST",
+			Decided: true, Verdict: stoplog.Deny, Reason: stoplog.ReasonPolicyDenied, Stage: "policy", Rule: "policies/no-dm", Actor: stoplog.Actor{Tenant: "acme", Agent: "bot"},
+		},
+		&receipts.Receipt{
+			Type: receipts.TypeDecision, Method: "POST", Decided: true, Verdict: stoplog.Deny, Reason: stoplog.ReasonUnknownDestination, Stage: "accept",
+			Note: map[string]string{"destination": "api.example.com", "method": "POST", "path": "/v1/things"},
+		},
+		&receipts.Receipt{
+			Type: receipts.TypeOutcome, Destination: "openai", Class: stoplog.ClassModel, Action: "chat.completions", Method: "POST", Operation: "op_5",
+			Outcome: &receipts.OutcomeLine{Outcome: stoplog.OutcomeConfirmed, Status: 200, Sent: "full", By: "response"},
+		},
 	)
 	if err != nil {
 		t.Fatal(err)

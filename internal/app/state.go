@@ -38,7 +38,7 @@ func (a *App) openRecords(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	a.ledger, err = ledger.Open(a.receipts, v, ledger.Options{})
+	a.ledger, err = ledger.Open(a.receipts, v, ledger.Options{}) //nolint:contextcheck // the ledger is rebuilt whole or not at all
 	if err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}

@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
-	defer s.close()
+	defer s.close() //nolint:contextcheck // it ends also when ctx is done
 	s.say("Stoplog %s. Everything below is real: a sidecar, fake vendors on loopback, and calls through it.", o.Version)
 	s.say("The agent holds no credential: the sidecar sets it. Nothing leaves this machine.")
 
@@ -114,7 +114,7 @@ func build(ctx context.Context, o Options) (_ *stage, err error) {
 	s := &stage{Options: o, agent: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{Proxy: nil}}}
 	defer func() {
 		if err != nil {
-			s.close()
+			s.close() //nolint:contextcheck // it ends also when ctx is done
 		}
 	}()
 	s.dir, err = os.MkdirTemp("", "stoplog-demo-")

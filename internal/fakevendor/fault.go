@@ -177,6 +177,7 @@ func (f Fault) refuse(x *exchange) {
 	case Redirect:
 		status = http.StatusTemporaryRedirect
 		x.Header().Set("Location", f.Location)
+	default: // as scripted
 	}
 	if body == "" && f.Kind != Redirect {
 		body = fmt.Sprintf(`{"error":{"type":"scripted","message":"scripted %d"}}`, status)

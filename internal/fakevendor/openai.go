@@ -29,15 +29,15 @@ func (a *openAI) authed(f func(*exchange)) func(*exchange) {
 	return func(x *exchange) {
 		x.Header().Set("X-Request-Id", a.v.id("req_"))
 		if x.bearer() == "" {
-			openAIError(x, http.StatusUnauthorized, "invalid_request_error", "You didn't provide an API key.")
+			openAIError(x, http.StatusUnauthorized, "You didn't provide an API key.")
 			return
 		}
 		f(x)
 	}
 }
 
-func openAIError(x *exchange, status int, kind, message string) {
-	x.json(status, obj{"error": obj{"message": message, "type": kind, "param": nil, "code": nil}})
+func openAIError(x *exchange, status int, message string) {
+	x.json(status, obj{"error": obj{"message": message, "type": "invalid_request_error", "param": nil, "code": nil}})
 }
 
 type chatRequest struct {
@@ -63,11 +63,11 @@ type chatRequest struct {
 func (a *openAI) chat(x *exchange) {
 	var q chatRequest
 	if !x.decode(&q) {
-		openAIError(x, http.StatusBadRequest, "invalid_request_error", "We could not parse the JSON body of your request.")
+		openAIError(x, http.StatusBadRequest, "We could not parse the JSON body of your request.")
 		return
 	}
 	if q.Model == "" || len(q.Messages) == 0 {
-		openAIError(x, http.StatusBadRequest, "invalid_request_error", "you must provide a model and messages")
+		openAIError(x, http.StatusBadRequest, "you must provide a model and messages")
 		return
 	}
 	q.answer(x, &a.model)
@@ -180,7 +180,7 @@ func (a *openAI) embeddings(x *exchange) {
 		Encoding string          `json:"encoding_format"`
 	}
 	if !x.decode(&q) || q.Model == "" || q.Input == nil {
-		openAIError(x, http.StatusBadRequest, "invalid_request_error", "you must provide a model and input")
+		openAIError(x, http.StatusBadRequest, "you must provide a model and input")
 		return
 	}
 	inputs := []string{}

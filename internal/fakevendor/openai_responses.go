@@ -44,7 +44,7 @@ func (q responsesRequest) prompt() (all, last string, user bool) {
 func (a *openAI) responses(x *exchange) {
 	var q responsesRequest
 	if !x.decode(&q) || q.Model == "" || q.Input == nil {
-		openAIError(x, http.StatusBadRequest, "invalid_request_error", "you must provide a model and input")
+		openAIError(x, http.StatusBadRequest, "you must provide a model and input")
 		return
 	}
 	all, last, user := q.prompt()

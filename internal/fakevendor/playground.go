@@ -40,7 +40,7 @@ func (p *playground) message(x *exchange) {
 func (p *playground) chat(x *exchange) {
 	var q chatRequest
 	if !x.decode(&q) || len(q.Messages) == 0 {
-		openAIError(x, http.StatusBadRequest, "invalid_request_error", "you must provide messages")
+		openAIError(x, http.StatusBadRequest, "you must provide messages")
 		return
 	}
 	if q.Model == "" {

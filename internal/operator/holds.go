@@ -144,8 +144,11 @@ func (s *Selection) some() bool {
 func (s *Selection) matches(op ledger.Operation) bool {
 	e := op.Effect
 	for _, c := range [...]struct{ want, got string }{
-		{s.Destination, e.Destination}, {s.Tenant, e.Actor.Tenant}, {s.Agent, e.Actor.Agent},
-		{s.Class, e.Class.String()}, {s.Action, e.Action},
+		{s.Destination, e.Destination},
+		{s.Tenant, e.Actor.Tenant},
+		{s.Agent, e.Actor.Agent},
+		{s.Class, e.Class.String()},
+		{s.Action, e.Action},
 	} {
 		if c.want != "" && c.want != c.got {
 			return false

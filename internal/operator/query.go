@@ -34,8 +34,13 @@ func (q *Query) Matches(r *receipts.Receipt) bool {
 		verdict = r.Verdict.String()
 	}
 	for _, c := range [...]struct{ want, got string }{
-		{q.Operation, string(r.Operation)}, {q.Destination, r.Destination}, {q.Tenant, r.Actor.Tenant}, {q.Agent, r.Actor.Agent},
-		{q.Class, r.Class.String()}, {q.Verdict, verdict}, {q.Reason, string(r.Reason)},
+		{q.Operation, string(r.Operation)},
+		{q.Destination, r.Destination},
+		{q.Tenant, r.Actor.Tenant},
+		{q.Agent, r.Actor.Agent},
+		{q.Class, r.Class.String()},
+		{q.Verdict, verdict},
+		{q.Reason, string(r.Reason)},
 	} {
 		if c.want != "" && c.want != c.got {
 			return false

@@ -18,8 +18,10 @@ func written(t *testing.T, f *operatortest.Fake) {
 	t.Helper()
 	for _, r := range []*receipts.Receipt{
 		{Type: receipts.TypeLogOpen, Note: map[string]string{"key": "k"}},
-		{Type: receipts.TypeHoldCreated, Operation: "op_1", Destination: "slack", Class: stoplog.ClassMessage, Action: "chat.postMessage",
-			Actor: stoplog.Actor{Tenant: "acme", Agent: "bot"}, Decided: true, Verdict: stoplog.Hold, Reason: stoplog.ReasonOutreachFreeze, Stage: "store", Level: stoplog.L1},
+		{
+			Type: receipts.TypeHoldCreated, Operation: "op_1", Destination: "slack", Class: stoplog.ClassMessage, Action: "chat.postMessage",
+			Actor: stoplog.Actor{Tenant: "acme", Agent: "bot"}, Decided: true, Verdict: stoplog.Hold, Reason: stoplog.ReasonOutreachFreeze, Stage: "store", Level: stoplog.L1,
+		},
 		{Type: receipts.TypeDispatching, Operation: "op_1", Destination: "slack", Class: stoplog.ClassMessage, Action: "chat.postMessage", Decided: true, Verdict: stoplog.Allow, Reason: stoplog.ReasonAllowed, Stage: "store"},
 		{Type: receipts.TypeOpOutcome, Operation: "op_1", Destination: "slack", Class: stoplog.ClassMessage, Outcome: &receipts.OutcomeLine{Outcome: stoplog.OutcomeConfirmed, Status: 200, Sent: "full"}},
 	} {
@@ -131,14 +133,23 @@ func TestExplain(t *testing.T) {
 			Reason: stoplog.ReasonBudgetExhausted, Stage: "store", Rule: "budgets/hourly",
 			Budgets: []receipts.BudgetLine{{Budget: "hourly", Unit: "usd_micro", Limit: 100, Before: 90, Reserved: 30, Actual: -1}},
 		}, []string{"rule budgets/hourly", "10 usd_micro left and the worst case needs 30", "at least 120"}},
-		{"observed", receipts.Receipt{Type: receipts.TypeDecision, Action: "x", Destination: "y", Decided: true, Reason: stoplog.ReasonPolicyDenied, Rule: "policies/no", Observe: true},
-			[]string{"--observe", "policies/no"}},
-		{"broken", receipts.Receipt{Type: receipts.TypeDecision, Action: "x", Destination: "crm", Decided: true, Reason: stoplog.ReasonBreakerOpen, Breaker: "open"},
-			[]string{"breaker force crm half-open", "breaker open"}},
+		{
+			"observed",
+			receipts.Receipt{Type: receipts.TypeDecision, Action: "x", Destination: "y", Decided: true, Reason: stoplog.ReasonPolicyDenied, Rule: "policies/no", Observe: true},
+			[]string{"--observe", "policies/no"},
+		},
+		{
+			"broken",
+			receipts.Receipt{Type: receipts.TypeDecision, Action: "x", Destination: "crm", Decided: true, Reason: stoplog.ReasonBreakerOpen, Breaker: "open"},
+			[]string{"breaker force crm half-open", "breaker open"},
+		},
 		{"released", receipts.Receipt{Type: receipts.TypeDispatching, Action: "x", Destination: "y", Note: map[string]string{"released_by": "user:ada"}}, []string{"noted: released_by=user:ada"}},
 		{"raised", receipts.Receipt{Type: receipts.TypeLevel, Note: map[string]string{"to": "L2", "actor": "user:ada"}}, []string{"actor=user:ada to=L2"}},
-		{"ended", receipts.Receipt{Type: receipts.TypeOpOutcome, Action: "x", Destination: "y", Outcome: &receipts.OutcomeLine{Outcome: stoplog.OutcomeUnknown, Sent: "full", Error: "reset", By: "timeout"}},
-			[]string{"unknown: full sent", "connection error: reset"}},
+		{
+			"ended",
+			receipts.Receipt{Type: receipts.TypeOpOutcome, Action: "x", Destination: "y", Outcome: &receipts.OutcomeLine{Outcome: stoplog.OutcomeUnknown, Sent: "full", Error: "reset", By: "timeout"}},
+			[]string{"unknown: full sent", "connection error: reset"},
+		},
 	} {
 		e := operator.Explain(&x.r)
 		text := strings.Join(append(append(append([]string{e.Effect, e.Decider, e.Happened, e.Why}, e.Facts...), e.Judges...), e.Change...), "\n")
