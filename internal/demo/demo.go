@@ -112,9 +112,9 @@ type stage struct {
 
 func build(ctx context.Context, o Options) (_ *stage, err error) {
 	s := &stage{Options: o, agent: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{Proxy: nil}}}
-	defer func() {
+	defer func() { //nolint:contextcheck // it ends also when ctx is done
 		if err != nil {
-			s.close() //nolint:contextcheck // it ends also when ctx is done
+			s.close()
 		}
 	}()
 	s.dir, err = os.MkdirTemp("", "stoplog-demo-")

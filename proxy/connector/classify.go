@@ -117,6 +117,7 @@ func (c *classifier) decode() error {
 	case BodyMultipart:
 		repeated = c.repeated()
 		c.in.fields, err = parseMultipart(c.plain, m.boundary, repeated)
+	default: // nothing to read, or nothing that is read
 	}
 	if err != nil {
 		return err

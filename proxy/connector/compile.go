@@ -215,8 +215,10 @@ func (o *operation) compileSources() error {
 		to    *[]source
 	}
 	for _, l := range []list{
-		{"recipients", o.Recipients, &o.recipients}, {"citations", o.Citations, &o.citations},
-		{"thread", o.Thread, &o.thread}, {"key", o.Key, &o.key},
+		{"recipients", o.Recipients, &o.recipients},
+		{"citations", o.Citations, &o.citations},
+		{"thread", o.Thread, &o.thread},
+		{"key", o.Key, &o.key},
 	} {
 		out, err := compileSources(l.field, l.from, anyPlace)
 		if err != nil {

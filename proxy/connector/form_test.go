@@ -111,8 +111,11 @@ func TestRequestMedia(t *testing.T) {
 		}
 	}
 	for _, in := range [][]string{
-		{"application/json", "text/plain"}, {"application/json; charset=utf-16"}, {"multipart/form-data; boundary=a; boundary=b"},
-		{"application/json; x"}, {`multipart/form-data; boundary="a`},
+		{"application/json", "text/plain"},
+		{"application/json; charset=utf-16"},
+		{"multipart/form-data; boundary=a; boundary=b"},
+		{"application/json; x"},
+		{`multipart/form-data; boundary="a`},
 	} {
 		if _, err := requestMedia(map[string][]string{"Content-Type": in}); err == nil {
 			t.Errorf("%q was accepted", in)

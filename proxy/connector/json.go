@@ -93,7 +93,7 @@ func (r *jsonReader) parse(b []byte) error {
 		}
 	}
 	_, err = r.dec.ReadToken()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	if err == nil {

@@ -74,6 +74,7 @@ func compileSource(s *Source) (source, error) {
 		out.name = http.CanonicalHeaderKey(s.Header)
 	case placeText:
 		out.text, err = parseText(s.Text)
+	default: // the name is all
 	}
 	if err != nil {
 		return out, err
