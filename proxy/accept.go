@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sort"
@@ -40,7 +41,8 @@ func (x *exchange) accept(r *http.Request) error {
 	x.dst = x.rt.Destinations[name]
 	if x.dst == nil {
 		x.unknown = map[string]string{"destination": plainName(name), "method": r.Method, "path": learnPath(x.path)}
-		return stoplog.Refuse(stoplog.ReasonUnknownDestination, "no destination of this name is configured; `stoplog learn` prints the lines to add")
+		return stoplog.Refuse(stoplog.ReasonUnknownDestination, "no destination of this name is configured; add under `destinations:` a `- name: "+
+			x.unknown["destination"]+"` with its url (`stoplog learn` prints all lines)")
 	}
 	x.deadline = x.received.Add(x.dst.Total)
 	if r.Header.Get("Upgrade") != "" || headerHas(r.Header, "Connection", "upgrade") {
@@ -261,8 +263,8 @@ func (x *exchange) classify() error {
 	e.Digest = digest(x.exact, x.dst.Profile.EffectHeaders())
 	if e.Class == stoplog.ClassUnspecified || e.Unnamed && x.dst.DenyUnnamed {
 		x.unknown = map[string]string{"destination": x.dst.Name, "method": x.method, "path": learnPath(x.path), "media": x.media()}
-		return stoplog.Refuse(stoplog.ReasonUnclassified,
-			"the profile names no such operation and the destination admits only named ones; `stoplog learn` prints the lines to add")
+		return stoplog.Refuse(stoplog.ReasonUnclassified, fmt.Sprintf("the profile %s names no such operation and the destination admits only named ones; add under its `operations:` "+
+			"`- {action: NAME, methods: [%s], path: %q, class: WRITE}` with the right class (`stoplog learn` prints all lines)", e.Connector, x.method, x.unknown["path"]))
 	}
 	x.operation = stoplog.OperationID(x.h.o.NewID("op"))
 	if e.Class.Durable() {

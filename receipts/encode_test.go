@@ -153,8 +153,10 @@ func TestEncodeRefuses(t *testing.T) {
 		})
 	}
 	awful := strings.Repeat("\xff\"\n", 4000)
-	worst := Receipt{Type: Type(awful), Host: awful, Path: awful, Rule: awful, Stage: awful, Function: awful, Subject: awful,
-		Stages: make([]StageVerdict, 99), Budgets: make([]BudgetLine, 99), Note: map[string]string{awful: awful}}
+	worst := Receipt{
+		Type: Type(awful), Host: awful, Path: awful, Rule: awful, Stage: awful, Function: awful, Subject: awful,
+		Stages: make([]StageVerdict, 99), Budgets: make([]BudgetLine, 99), Note: map[string]string{awful: awful},
+	}
 	for i := range worst.Stages {
 		worst.Stages[i] = StageVerdict{Stage: awful, Rule: awful, Reason: stoplog.Reason(awful)}
 		worst.Budgets[i] = BudgetLine{Budget: awful, Key: awful, Unit: awful, Limit: 1 << 62}

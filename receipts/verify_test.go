@@ -306,16 +306,20 @@ func TestIllegalSteps(t *testing.T) {
 	tests := map[string][]receipts.Receipt{
 		"unordered 1": {{Type: receipts.TypeOpOutcome, State: "confirmed"}}, // an outcome without an intent
 		"unordered 3": {
-			{Type: receipts.TypeDispatching, State: "dispatching"}, {Type: receipts.TypeOpOutcome, State: "confirmed"},
+			{Type: receipts.TypeDispatching, State: "dispatching"},
+			{Type: receipts.TypeOpOutcome, State: "confirmed"},
 			{Type: receipts.TypeDispatching, State: "dispatching"},
 		},
 		"unordered 2": {
 			{Type: receipts.TypeHoldCreated, State: "proposed"}, {Type: receipts.TypeOpOutcome, State: "confirmed"},
 		},
 		"": {
-			{Type: receipts.TypeHoldCreated, State: "proposed"}, {Type: receipts.TypeHoldReleased, State: "proposed"},
-			{Type: receipts.TypeDispatching, State: "dispatching"}, {Type: receipts.TypeOpUnknown, State: "unknown"},
-			{Type: receipts.TypeOpOutcome, State: "confirmed"}, {Type: receipts.TypeOpConflict, State: "confirmed"},
+			{Type: receipts.TypeHoldCreated, State: "proposed"},
+			{Type: receipts.TypeHoldReleased, State: "proposed"},
+			{Type: receipts.TypeDispatching, State: "dispatching"},
+			{Type: receipts.TypeOpUnknown, State: "unknown"},
+			{Type: receipts.TypeOpOutcome, State: "confirmed"},
+			{Type: receipts.TypeOpConflict, State: "confirmed"},
 		},
 	}
 	for want, list := range tests {
@@ -345,23 +349,23 @@ func TestVerifyWhileWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, done := make(chan struct{}), make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
-		for {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			default:
-			}
-			_, err := l.Append(context.Background(), &receipts.Receipt{Type: receipts.TypeDecision}, &receipts.Receipt{Type: receipts.TypeDecision})
-			if err != nil {
-				done <- err
-				return
-			}
+		var err error
+		for i := 0; i < 300 && err == nil; i++ {
+			_, err = l.Append(context.Background(), &receipts.Receipt{Type: receipts.TypeDecision}, &receipts.Receipt{Type: receipts.TypeDecision})
 		}
+		done <- err
 	}()
-	for range 60 {
+	for writing := true; writing; {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			writing = false
+		default:
+		}
 		r, err := receipts.Verify(t.Context(), dir, pub)
 		if err != nil || r.Err() != nil {
 			t.Fatal(err, r.Err())
@@ -370,10 +374,6 @@ func TestVerifyWhileWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	close(stop)
-	if err := <-done; err != nil {
-		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)

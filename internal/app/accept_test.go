@@ -269,3 +269,16 @@ func TestNoSecretIsKept(t *testing.T) {
 		}
 	}
 }
+
+// What is denied as unknown or unclassified names the lines to add.
+func TestRefusalsNameTheLinesToAdd(t *testing.T) {
+	s := start(t, []dest{{name: "openai", more: "unnamed_operations: DENY"}})
+	a := s.do("POST", strings.Replace(s.URL("openai"), "/openai", "/notion", 1)+"/v1/pages", `{}`)
+	if p := a.problem(t); p.Reason != "unknown_destination" || !strings.Contains(p.Detail, "`- name: notion`") {
+		t.Errorf("%d %+v", a.status, p)
+	}
+	a = s.post("openai", "/v1/brand-new/thing/3f9a7c55e0d14b2ab", `{}`)
+	if p := a.problem(t); p.Reason != "unclassified" || !strings.Contains(p.Detail, `methods: [POST], path: "/v1/brand-new/thing/{id}", class: WRITE`) {
+		t.Errorf("%d %+v", a.status, p)
+	}
+}

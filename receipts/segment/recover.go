@@ -76,7 +76,6 @@ type old struct {
 	birth    *receipts.Receipt
 	last     receipts.Type
 	signed   *flog.Checkpoint
-	sigErr   error
 	signedOK bool // the root at the signed size was seen and is equal
 }
 

@@ -3,7 +3,6 @@ package ledgertest
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -348,7 +347,7 @@ func steps(t *testing.T, l Instance) {
 			from := ""
 			for _, r := range l.Receipts(p.ID) {
 				if !receipts.LegalTransition(r.Type, from, r.State) {
-					t.Error(fmt.Sprintf("%s from %q to %q", r.Type, from, r.State))
+					t.Errorf("%s from %q to %q", r.Type, from, r.State)
 				}
 				from = r.State
 			}
