@@ -303,18 +303,17 @@ func learnPath(p string) string {
 	return strings.Join(segs, "/")
 }
 
-// plainName is s if it is a short word of letters, dots, dashes and at most two digits in a row ("v1", "chat.postMessage");
-// anything else may be an id or a secret.
+// plainName is s if it is a short word of letters, dots, dashes and at most three digits ("v1", "chat.postMessage"); anything
+// else may be an id or a secret.
 func plainName(s string) string {
 	digits := 0
 	for _, c := range s {
 		switch {
 		case c >= '0' && c <= '9':
-			if digits++; digits > 2 {
+			if digits++; digits > 3 {
 				return "{id}"
 			}
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '.', c == '-', c == '_':
-			digits = 0
 		default:
 			return "{id}"
 		}
