@@ -96,8 +96,8 @@ type Ledger interface {
 	// Attempt makes a further intent of a DISPATCHING operation whose last attempt was proven not sent, or which may be
 	// repeated under the same key.
 	Attempt(ctx context.Context, id stoplog.OperationID, attempt int, notAfter time.Time, r *receipts.Receipt) error
-	// Finish records the outcome. NotSent ends the operation as Void, so that the same key may be tried anew; Confirmed
-	// and Rejected as Confirmed; Unknown as Unknown. Late evidence about a final state is recorded and moves nothing.
+	// Finish records the outcome. NotSent ends the operation as Void; Confirmed and Rejected as Confirmed; Unknown as Unknown.
+	// After NotSent and Rejected the same key may be tried anew: nothing was applied. Late evidence about a final state is recorded and moves nothing.
 	Finish(ctx context.Context, id stoplog.OperationID, o stoplog.Outcome, a *stoplog.Answer, r *receipts.Receipt) error
 	// Keep stores the exact bytes of a held or parked effect, encrypted, before the receipt that names it.
 	Keep(ctx context.Context, p Proposal, h Hold, r *receipts.Receipt) (Operation, error)
