@@ -183,11 +183,10 @@ func (x *exchange) giveUp(a *attempt) {
 	x.finishAnswered(a, field)
 }
 
-// settle gives the grant back; the agent may be gone.
+// settle gives the grant back.
 func (x *exchange) settle(p *admission.Permit, s admission.Settlement) {
-	ctx, cancel := x.settleContext()
-	defer cancel()
-	if err := p.Settle(ctx, s); err != nil {
+	// The store bounds its own time; the agent may be gone.
+	if err := p.Settle(context.WithoutCancel(x.client), s); err != nil {
 		x.h.o.Events.Failed("settle a grant", err)
 	}
 }

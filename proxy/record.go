@@ -31,11 +31,8 @@ func (x *exchange) receipt(t receipts.Type) *receipts.Receipt {
 		r.Class, r.Action, r.Connector, r.Subject, r.Intent = e.Class, e.Action, e.Connector, e.Subject, e.Intent
 		r.Actor, r.Function, r.Amount, r.Model = e.Actor, e.Function, e.Amount, e.Model.Name
 	}
-	if x.exact != nil && x.operation != "" {
-		c := x.h.o.Committer(x.operation)
-		if x.effect != nil {
-			c.Describe(r, x.effect, x.exact.Body, x.media())
-		}
+	if e := x.effect; e != nil && x.operation != "" && len(x.exact.Body)+len(e.Recipients)+len(e.Citations) > 0 {
+		x.h.o.Committer(x.operation).Describe(r, e, x.exact.Body, x.media())
 	}
 	return r
 }

@@ -93,9 +93,6 @@ func (x *exchange) transmit(p *admission.Permit) {
 
 // commit makes the intent durable. A decision means that nothing may be sent.
 func (x *exchange) commit(p *admission.Permit, a *attempt, n int, timeout time.Duration) *stoplog.Decision {
-	r := x.decided(x.receipt(receipts.TypeDecision), x.judgment.Decision)
-	x.granted(r, p)
-	r.Attempt = a.n
 	if n == 1 {
 		x.h.o.Events.Decided(x.dst, x.effect, x.judgment.Decision, x.judgment.Observed)
 	}
@@ -106,7 +103,9 @@ func (x *exchange) commit(p *admission.Permit, a *attempt, n int, timeout time.D
 		return nil // one receipt at the end says both decision and outcome
 	}
 	notAfter := time.Now().Add(timeout)
-	r.Type, r.NotAfter, r.State = receipts.TypeDispatching, notAfter, ledger.Dispatching.String()
+	r := x.decided(x.receipt(receipts.TypeDispatching), x.judgment.Decision)
+	x.granted(r, p)
+	r.Attempt, r.NotAfter, r.State = a.n, notAfter, ledger.Dispatching.String()
 	// Not the agent's context: a record that may or may not have been written because somebody hung up helps nobody.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.client), min(timeout, 10*time.Second))
 	defer cancel()

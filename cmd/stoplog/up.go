@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -36,6 +37,9 @@ Examples:
 }
 
 func (u upCmd) Run(ctx context.Context, cmd *cli, c *console) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // a small heap that is collected seldom: a tenth less CPU for some tens of MiB
+	}
 	// One fault of arguments or files is told at once and in full, before anything is opened.
 	a, err := app.Start(ctx, app.Options{
 		Config: u.Config, Bootstrap: u.Bootstrap, Listen: u.Listen, Admin: u.Admin, Data: cmd.Data, Bind: u.Bind,

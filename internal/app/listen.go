@@ -14,6 +14,7 @@ import (
 	"github.com/stoplog/stoplog/configs"
 	"github.com/stoplog/stoplog/internal/operator"
 	"github.com/stoplog/stoplog/proxy"
+	"github.com/stoplog/stoplog/receipts/ledger"
 )
 
 // firstBound is the port of the first automatic bound listener; the others follow in the order of the destinations' names.
@@ -135,19 +136,49 @@ func (a *App) run(what string, f func() error) {
 	})
 }
 
-// sweep ends holds that have expired.
+// receiptsKept is how long receipts are kept after they were written.
+const receiptsKept = 400 * 24 * time.Hour
+
+// sweep ends holds that have expired and, once a day, removes logs that are past their retention.
 func (a *App) sweep(ctx context.Context) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
+	pruned := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-t.C:
+			if now.Sub(pruned) > 24*time.Hour {
+				pruned = now
+				a.prune(ctx, now.Add(-receiptsKept))
+			}
 			if err := a.ledger.Sweep(ctx, now); err != nil {
 				a.log.Error("sweep the ledger", "error", err)
 			}
 		}
+	}
+}
+
+// prune keeps every log that holds a receipt of an operation which is still open.
+func (a *App) prune(ctx context.Context, before time.Time) {
+	open := map[string]bool{}
+	for _, list := range []func(context.Context) ([]ledger.Operation, error){a.ledger.Holds, a.ledger.Open} {
+		ops, err := list(ctx)
+		if err != nil {
+			a.log.Error("list open operations", "error", err)
+			return
+		}
+		for _, op := range ops {
+			open[op.Receipt.Log] = true
+		}
+	}
+	n, err := a.receipts.Prune(ctx, before, func(origin string) bool { return open[origin] })
+	if err != nil {
+		a.log.Error("prune old receipts", "error", err)
+	}
+	if n > 0 {
+		a.log.Info("old receipts were pruned", "logs", n)
 	}
 }
 

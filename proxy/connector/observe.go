@@ -105,7 +105,8 @@ func (o *Observer) expectsRPC() bool {
 // needsDocument reports whether any rule or id that may apply to the status stands in the body.
 func (rd *Reading) needsDocument(status int) bool {
 	body := func(s source) bool { return s.readsBody() }
-	if slices.ContainsFunc(rd.op.providerIDs, body) || slices.ContainsFunc(rd.profile.providerIDs, body) {
+	// What a read returned needs no id: nothing was done.
+	if rd.Effect.Class != stoplog.ClassRead && (slices.ContainsFunc(rd.op.providerIDs, body) || slices.ContainsFunc(rd.profile.providerIDs, body)) {
 		return true
 	}
 	if status >= 400 && slices.ContainsFunc(rd.profile.cool, body) {
