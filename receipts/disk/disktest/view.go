@@ -62,8 +62,9 @@ func (v *viewed) Read(p []byte) (int, error) {
 }
 
 func (v *viewed) Stat() (fs.FileInfo, error) {
-	n, _ := v.Size()
-	return info{filepath.Base(v.name), v.n.dir, n, v.n.modified}, nil
+	v.m.mu.Lock()
+	defer v.m.mu.Unlock()
+	return info{filepath.Base(v.name), v.n.dir, int64(len(v.n.live)), v.n.modified}, nil
 }
 
 type info struct {
