@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
+	"io"
+	"sync"
 
 	"github.com/stoplog/stoplog"
 )
@@ -27,11 +30,47 @@ func NewCommitter(salt [32]byte) Committer { return Committer{salt} }
 
 // Commit is "h1:" + base64url(HMAC-SHA256(salt, label 0x00 bytes)).
 func (c Committer) Commit(label string, b []byte) string {
-	m := hmac.New(sha256.New, c.salt[:])
-	m.Write([]byte(label))
-	m.Write([]byte{0})
-	m.Write(b)
-	return seal(m.Sum(nil))
+	m := macs.Get().(*mac)
+	defer macs.Put(m)
+	m.start(&c.salt)
+	_, _ = io.WriteString(m.h, label)
+	_, _ = m.h.Write(zero)
+	_, _ = m.h.Write(b)
+	return seal(m.end(&c.salt))
+}
+
+// mac is HMAC-SHA256 (RFC 2104) with a key of one size, over hash states that are used again: every receipt makes at least
+// one commitment, and hmac.New allocates each time. A test holds it against crypto/hmac.
+type mac struct {
+	h   hash.Hash
+	pad [sha256.BlockSize]byte
+	sum [sha256.Size]byte
+}
+
+var (
+	macs = sync.Pool{New: func() any { return &mac{h: sha256.New()} }}
+	zero = []byte{0}
+)
+
+func (m *mac) key(k *[32]byte, x byte) {
+	for i := range m.pad {
+		m.pad[i] = x
+	}
+	for i, b := range k {
+		m.pad[i] ^= b
+	}
+	m.h.Reset()
+	_, _ = m.h.Write(m.pad[:])
+}
+
+func (m *mac) start(k *[32]byte) { m.key(k, 0x36) }
+
+// end is valid until m goes back to the pool.
+func (m *mac) end(k *[32]byte) []byte {
+	inner := m.h.Sum(m.sum[:0])
+	m.key(k, 0x5c)
+	_, _ = m.h.Write(inner)
+	return m.h.Sum(m.sum[:0])
 }
 
 // List commits to a sorted list: each entry is preceded by its length, so that no two lists share a form.
