@@ -282,9 +282,11 @@ func replayHeaders(h http.Header) []stoplog.Field {
 func (x *exchange) finishAnswered(a *attempt, receipt string) {
 	if a.resp != nil && a.err == nil {
 		x.passHead(a, receipt)
-		x.w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
-		if x.method == http.MethodHead {
+		switch {
+		case x.method == http.MethodHead || a.status == http.StatusNoContent || a.status == http.StatusNotModified:
 			x.w.Header()["Content-Length"] = a.resp.Header["Content-Length"]
+		case len(a.resp.Trailer) == 0: // trailers need chunks
+			x.w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 		}
 		x.w.WriteHeader(a.status)
 		if x.method != http.MethodHead {

@@ -48,10 +48,21 @@ func (x *exchange) process() {
 func (h *Handler) admit(x *exchange) (*admission.Permit, admission.Judgment) {
 	ctx, cancel := context.WithTimeout(x.client, x.remaining())
 	defer cancel()
-	if d, known := x.lookup(ctx); known {
-		return nil, admission.Judgment{Decision: d, Opinions: []admission.Verdict{{Stage: d.Stage, Result: d.Verdict, Reason: d.Reason}}}
+	d, known := x.lookup(ctx)
+	opinion := admission.Verdict{Stage: d.Stage, Result: d.Verdict, Reason: d.Reason}
+	if known && !x.rt.Observe {
+		return nil, admission.Judgment{Decision: d, Opinions: []admission.Verdict{opinion}}
 	}
-	return x.rt.Pipeline.Admit(ctx, &x.cas, x.exact, h.o.NewID("clm"))
+	if known { // observed only: it goes on as an operation of its own
+		x.cas.Key = h.o.Key(x.effect.Actor.Tenant, x.dst.Name, x.effect.Actor.Agent, "observed:"+string(x.operation))
+		x.known = nil
+	}
+	p, j := x.rt.Pipeline.Admit(ctx, &x.cas, x.exact, h.o.NewID("clm"))
+	if known && p != nil {
+		j.Decision, j.Observed = d, true
+		j.Opinions = append([]admission.Verdict{opinion}, j.Opinions...)
+	}
+	return p, j
 }
 
 // stop ends an exchange that was not admitted: kept, answered from the ledger, or refused.

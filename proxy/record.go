@@ -138,8 +138,8 @@ func spent(charges []admission.SpendCharge, res connector.Result) []int64 {
 			out[i] = 0
 		case c.Actual != nil && res.Usage.Known:
 			out[i] = c.Actual(res.Usage)
-		case res.Outcome == stoplog.OutcomeRejected && c.Unit != "message" && !res.Usage.Known:
-			out[i] = 0 // a definite refusal without usage is not billed
+		case res.Outcome == stoplog.OutcomeRejected && !res.Usage.Known:
+			out[i] = 0 // a definite refusal reached nobody and is not billed
 		default:
 			out[i] = -1
 		}

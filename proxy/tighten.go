@@ -12,12 +12,12 @@ import (
 	"github.com/stoplog/stoplog"
 )
 
-// Headers that an agent may add (RFC 9651). They only tighten: they name an operation, an intent with less time or fewer
-// attempts than the destination gives, further citations, and a subject. Nothing in them widens anything, and none is
+// Headers that an agent may add (RFC 9651). They only tighten: they name an operation, an intent with less time than the
+// destination gives, further citations, and a subject. Nothing in them widens anything, and none is
 // forwarded.
 const (
 	headerOperation = "Stoplog-Operation" // Item: string or token
-	headerIntent    = "Stoplog-Intent"    // Item: string; parameters dl (milliseconds left), att (attempts left)
+	headerIntent    = "Stoplog-Intent"    // Item: string; parameter dl: milliseconds left
 	headerCites     = "Stoplog-Cites"     // List of strings
 	headerSubject   = "Stoplog-Subject"   // Item: string
 )

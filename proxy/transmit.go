@@ -52,6 +52,9 @@ var (
 // transmit is the one retry loop. Each attempt has its own claim; for writes and messages its intent is durable before the
 // first byte leaves. Whatever happens, the grant of each attempt is settled once.
 func (x *exchange) transmit(p *admission.Permit) {
+	if d := p.Grant().Deadline; !d.IsZero() && d.Before(x.deadline) {
+		x.deadline = d // of an intent that began before this request
+	}
 	for n := 1; ; n++ {
 		a := &attempt{n: n, began: time.Now()}
 		if g := p.Grant(); g.Attempt > 0 {

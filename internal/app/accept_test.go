@@ -282,3 +282,20 @@ func TestRefusalsNameTheLinesToAdd(t *testing.T) {
 		t.Errorf("%d %+v", a.status, p)
 	}
 }
+
+// Observing enforces no idempotency either, and says what it would have done.
+func TestObserveKnownOperation(t *testing.T) {
+	s := start(t, []dest{{name: "generic"}}, withOptions(func(o *app.Options) { o.Observe = true }))
+	for range 2 {
+		if a := s.post("generic", "/items", `{"a":1}`, "Idempotency-Key", "k"); a.status/100 != 2 || a.header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if n := len(s.fleet.Requests("generic")); n != 2 {
+		t.Errorf("%d requests at the vendor, want 2", n)
+	}
+	rs := s.find(func(r *receipts.Receipt) bool { return r.Observe && r.Type == receipts.TypeDispatching })
+	if len(rs) != 1 || rs[0].Reason != stoplog.ReasonKnownOperation {
+		t.Errorf("receipts %+v, want one observed replay", rs)
+	}
+}
