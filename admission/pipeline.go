@@ -215,9 +215,9 @@ func (p *Permit) Grant() Grant { return p.grant }
 func (p *Permit) Charges() Charges { return p.charges }
 
 // LastLook is the look at the level before the first byte: nil, or the decision that stops the effect after all. Whoever is
-// stopped here settles with NotSent.
+// stopped here settles with NotSent. Who only observes is stopped by nothing, also when the level rises later.
 func (p *Permit) LastLook() *stoplog.Decision {
-	if p.observed {
+	if p.pipeline.observe {
 		return nil
 	}
 	l, err := p.pipeline.store.Level(p.charges.Level.Scopes)

@@ -3,6 +3,7 @@ package segment
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -44,6 +45,7 @@ func (l *Log) run() {
 	timer := time.NewTimer(l.o.WatchEvery)
 	defer timer.Stop()
 	for {
+		l.gather()
 		now := time.Now()
 		g, wait := l.take(now)
 		if g != nil {
@@ -63,6 +65,22 @@ func (l *Log) run() {
 		case <-l.kick:
 		case <-timer.C:
 		}
+	}
+}
+
+// gather lets whoever is about to write join the next sync. On one processor a sync holds it: without a turn for the others
+// before it, each sync would carry only the few records that came since the last.
+func (l *Log) gather() {
+	last := int64(-1)
+	for range 16 {
+		l.mu.Lock()
+		n, waits := l.next, len(l.queue) > 0 && l.queue[0].waits
+		l.mu.Unlock()
+		if !waits || n == last {
+			return
+		}
+		last = n
+		runtime.Gosched()
 	}
 }
 
