@@ -114,7 +114,7 @@ type Effect struct {
 	Irreversible bool
 
 	// Digest is SHA-256 over everything the destination can distinguish: method, host, target, effect-bearing headers
-	// and the raw body bytes.
+	// and the raw body bytes. Reads and model calls may have none (all zero): nothing is known by it.
 	Digest [32]byte
 }
 

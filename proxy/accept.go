@@ -260,7 +260,9 @@ const listenFor = 24 * time.Hour
 func (x *exchange) classify() error {
 	e := x.effect
 	e.Destination, e.Actor, e.Function = x.dst.Name, x.l.Actor, x.l.Function
-	e.Digest = digest(x.exact, x.dst.Profile.EffectHeaders())
+	if e.Class.Durable() || x.retryCount != "" { // a hash of the whole body: only where something is known by it
+		e.Digest = digest(x.exact, x.dst.Profile.EffectHeaders())
+	}
 	if e.Class == stoplog.ClassUnspecified || e.Unnamed && x.dst.DenyUnnamed {
 		x.unknown = map[string]string{"destination": x.dst.Name, "method": x.method, "path": learnPath(x.path), "media": x.media()}
 		return stoplog.Refuse(stoplog.ReasonUnclassified, fmt.Sprintf("the profile %s names no such operation and the destination admits only named ones; add under its `operations:` "+

@@ -165,6 +165,8 @@ func TestRefusedRequestsDrainNothing(t *testing.T) {
 	release := make(chan struct{})
 	var n atomic.Int64
 	url := upstream(t, func(http.ResponseWriter, *http.Request) { n.Add(1); <-release })
+	open := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(open)
 	s := start(t, []dest{{name: "generic", url: url, seats: 4, share: 2500, requests: "{capacity: 3, refill_tokens: 1, refill_interval: 600s}"}},
 		withNeighbour(t, "other", "generic"))
 	first := make(chan answer, 1)
@@ -182,7 +184,7 @@ func TestRefusedRequestsDrainNothing(t *testing.T) {
 	other := make(chan answer, 1)
 	go func() { other <- s.do("GET", s.BoundURL("generic")+"/3", "") }()
 	eventually(t, "the other tenant is served", func() bool { return n.Load() == 2 })
-	close(release)
+	open()
 	if a, b := <-first, <-other; a.status != 200 || b.status != 200 {
 		t.Errorf("%d and %d", a.status, b.status)
 	}
@@ -262,6 +264,8 @@ func TestFirstCallsShareABudget(t *testing.T) {
 		<-release
 		io.WriteString(w, `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20}}`)
 	})
+	open := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(open)
 	s := start(t, []dest{{name: "openai", url: url}}, withNeighbour(t, "never-seen", "openai"), withConfig(`
 price_tables: [{name: p, unknown_usd_micros_per_million: 1000000}]
 budgets: [{name: tokens, model_tokens: 3400, window: DAY, keyed_by: [TENANT], hard: true}]
@@ -272,7 +276,7 @@ budgets: [{name: tokens, model_tokens: 3400, window: DAY, keyed_by: [TENANT], ha
 		wg.Go(func() {
 			if a := s.do("POST", s.BoundURL("openai")+"/v1/chat/completions", call); strings.Contains(a.body, "budget_exhausted") {
 				if refused.Add(1) == 5 {
-					close(release)
+					open()
 				}
 			}
 		})
