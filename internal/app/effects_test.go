@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -294,4 +295,4 @@ func TestLevelsByClass(t *testing.T) {
 
 var counter atomic.Int64
 
-func unique() string { return `"t` + strings.Repeat("i", int(counter.Add(1))) + `"` }
+func unique() string { return fmt.Sprintf("%q", fmt.Sprint("t", counter.Add(1))) }
