@@ -23,7 +23,7 @@ test: build e2e/node_modules ## Everything: vet, layers, unit, conformance, cras
 
 e2e: build e2e/node_modules ## End-to-end tests with the vendors' official clients (needs Node 20)
 	$(GO) build -o bin/e2e-vendors ./e2e/vendors
-	cd e2e && node --test --test-concurrency=1 'test/'
+	cd e2e && npm test --silent
 
 e2e/node_modules: e2e/package-lock.json
 	cd e2e && npm ci --no-audit --no-fund
