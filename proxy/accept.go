@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sort"
 	"strconv"
 	"strings"
@@ -51,7 +52,7 @@ func (x *exchange) accept(r *http.Request) error {
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
 		return stoplog.Refuse(stoplog.ReasonUnknownDestination, "the method "+r.Method+" is not forwarded")
 	}
-	body, err := readBody(r, x.dst.MaxRequestBytes)
+	body, err := x.readBody(r)
 	if err != nil {
 		return err
 	}
@@ -182,8 +183,19 @@ func headerHas(h http.Header, name, token string) bool {
 
 var bodyPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// readBody reads the whole body, at most limit bytes. A declared length over the limit is refused before a byte is read.
-func readBody(r *http.Request, limit int64) ([]byte, error) {
+// readBody reads the body within the effect's deadline: a body that trickles in holds nothing for ever.
+func (x *exchange) readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetReadDeadline(x.deadline) // no connection below: nothing to bound
+	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	return readAll(r, x.dst.MaxRequestBytes)
+}
+
+// readAll reads the whole body, at most limit bytes. A declared length over the limit is refused before a byte is read.
+func readAll(r *http.Request, limit int64) ([]byte, error) {
 	tooLarge := stoplog.Refuse(stoplog.ReasonBodyTooLarge, "the body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that can be inspected for this destination (max_request_bytes)")
 	if r.ContentLength > limit {
 		return nil, tooLarge
@@ -207,6 +219,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 		}
 	}
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, stoplog.Refuse(stoplog.ReasonDeadlineExceeded, "the body did not arrive within the destination's deadline")
 	case errors.Is(err, errFraming):
 		return nil, stoplog.Refuse(stoplog.ReasonAmbiguousFraming, "the body's framing can be read in two ways")
 	case err != nil:

@@ -177,3 +177,21 @@ func TestNoRecordNoEffect(t *testing.T) {
 		t.Error("an effect left without a record")
 	}
 }
+
+// A body that trickles in is refused at the destination's deadline.
+func TestSlowBody(t *testing.T) {
+	s := start(t, []dest{{name: "generic", total: "200ms", perAttempt: "100ms"}})
+	r, w := io.Pipe()
+	defer w.Close()
+	go io.WriteString(w, `{"a":`)
+	req, _ := http.NewRequest("POST", s.URL("generic")+"/items", r)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 504 || !strings.Contains(string(b), "deadline_exceeded") {
+		t.Errorf("%d %s", resp.StatusCode, b)
+	}
+}

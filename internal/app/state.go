@@ -19,6 +19,11 @@ import (
 	"github.com/stoplog/stoplog/receipts/vault"
 )
 
+func init() {
+	// Ids need not be secret, only unique: random bytes are drawn in lots.
+	uuid.EnableRandPool()
+}
+
 // newID makes ids that sort by time: "op_0190…".
 func newID(prefix string) string {
 	id, err := uuid.NewV7()
